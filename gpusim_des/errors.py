@@ -1,0 +1,44 @@
+"""Every error the simulator raises on purpose.
+
+Two families: a wrong *argument* is a ``ValueError`` or ``TypeError`` as well as a `SimError`, so that ordinary
+Python code can catch it; a wrong *kernel* is a `KernelError`, whose text names array, index, legal range, block,
+thread and source line. Every message names the value, the rule and the remedy.
+"""
+
+from __future__ import annotations
+
+
+class SimError(Exception):
+    """Base of all errors raised by gpusim_des on purpose."""
+
+
+class ModelError(SimError, ValueError):
+    """A GPU model is wrong: an unknown name, a typo in a file, or numbers that contradict each other."""
+
+
+class LaunchError(SimError, ValueError):
+    """A launch that no GPU would accept: grid, block, registers or shared memory outside the limits."""
+
+
+class DeviceMemoryError(SimError, ValueError):
+    """Device memory used against its rules: freed arrays, wrong sizes, wrong types."""
+
+
+class TraceError(SimError, ValueError):
+    """A trace that cannot be played: a dependency that points forward, a count below zero."""
+
+
+class KernelError(SimError):
+    """A kernel did something that is wrong on a GPU."""
+
+
+class MaskError(KernelError, ValueError):
+    """A mask or an operand does not have one entry per thread."""
+
+
+class BoundsError(KernelError, IndexError):
+    """A kernel touched an element outside an array."""
+
+
+class DeadlockError(KernelError):
+    """Warps wait for something that can never happen, for example a barrier that cannot fill."""
