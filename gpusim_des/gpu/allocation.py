@@ -1,0 +1,138 @@
+"""How many blocks fit on an SM: the allocation rules behind the occupancy of a launch.
+
+They are the rules of NVIDIA's occupancy calculator (``cuda_occupancy.h`` in the CUDA toolkit), written anew; the tests
+compare them with results of that header for compute capabilities 7.0 to 10.0.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpusim_des.errors import LaunchError
+from gpusim_des.gpu.parameters import Parameters
+from gpusim_des.grid import cdiv
+from gpusim_des.units import format_bytes
+
+
+@dataclass(frozen=True)
+class Occupancy:
+    """What one launch shape makes of an SM.
+
+    ``limits`` maps each resource, ``warps``, ``registers``, ``shared_mem`` and ``blocks``, to the blocks that it
+    admits; ``None`` where the launch uses none of it.
+    """
+
+    blocks_per_sm: int
+    active_warps: int
+    """Warps of those blocks, per SM."""
+    occupancy: float
+    """Active warps over the SM's warp slots, 0…1."""
+    limiter: str
+    """The resources that admit the fewest blocks, joined by ``+``."""
+    limits: Mapping[str, int | None]
+    allocated_registers_per_block: int
+    allocated_shared_bytes_per_block: int
+
+
+def occupancy(gpu: Parameters, threads: int, registers: int = 32, shared_bytes: int = 0) -> Occupancy:
+    """Count the blocks of a launch that one SM holds at a time.
+
+    Parameters
+    ----------
+    gpu
+        The model whose limits apply.
+    threads
+        Threads per block.
+    registers
+        32-bit registers per thread; 0 means that registers do not matter.
+    shared_bytes
+        Static and dynamic shared memory per block together.
+
+    Raises
+    ------
+    LaunchError
+        If no launch may have this shape: threads, registers per thread or shared memory per block outside the limits
+        of the GPU. A shape that is legal but fits no block has ``blocks_per_sm == 0``.
+
+    References
+    ----------
+    NVIDIA, CUDA C++ Programming Guide, "Compute Capabilities"; ``cuda_occupancy.h``, CUDA 13.
+
+    Examples
+    --------
+    Twelve KiB per block on an H100 are thirteen, because the system reserves one:
+
+    >>> from gpusim_des.gpu import load_gpu
+    >>> o = occupancy(load_gpu("h100-sxm"), threads=32, registers=8, shared_bytes=12 * 1024)
+    >>> o.blocks_per_sm, o.limiter, o.limits["blocks"]
+    (17, 'shared_mem', 32)
+    """
+    asked = (_whole("threads", threads), _whole("registers", registers), _whole("shared_mem", shared_bytes))
+    _refuse_impossible(gpu, *asked)
+    return fit(gpu, *asked)
+
+
+def _whole(what: str, value: int) -> int:
+    try:
+        return operator.index(value)  # NumPy's integers are welcome
+    except TypeError:
+        raise LaunchError(f"{what} = {value!r}: must be a whole number, not a {type(value).__name__}") from None
+
+
+def _refuse_impossible(gpu: Parameters, threads: int, registers: int, shared_bytes: int) -> None:
+    for what, value, low, high, remedy in (
+        ("threads", threads, 1, gpu.max_threads_per_block, "use smaller blocks and more of them"),
+        ("registers", registers, 0, gpu.max_registers_per_thread, "the compiler would spill the rest to memory"),
+        ("shared_mem", shared_bytes, 0, gpu.shared_bytes_per_block_optin, "use smaller tiles"),
+    ):
+        if not low <= value <= high:
+            limit = format_bytes(high) if what == "shared_mem" else str(high)
+            unit = {"threads": "per block", "registers": "per thread", "shared_mem": "per block"}[what]
+            raise LaunchError(
+                f"{what} = {value} {unit}: must lie between {low} and {limit} on {gpu.name}; {remedy} (limiter: {what})"
+            )
+
+
+def fit(gpu: Parameters, threads: int, registers: int, shared_bytes: int) -> Occupancy:
+    """Count as `occupancy` does but refuse nothing: a shape beyond a limit fits no block, as in the header."""
+    warps = cdiv(threads, gpu.warp_size)
+    warp_slots = min(gpu.max_warps_per_sm, gpu.max_threads_per_sm // gpu.warp_size)
+    registers_per_warp = _round_up(registers * gpu.warp_size, gpu.register_allocation_unit)
+    shared = _round_up(shared_bytes + gpu.shared_bytes_reserved_per_block, gpu.shared_allocation_unit_bytes)
+    limits: dict[str, int | None] = {
+        "warps": warp_slots // warps,
+        "registers": _blocks_by_registers(gpu, warps, registers_per_warp) if registers else None,
+        "shared_mem": _blocks_by_shared_memory(gpu, shared_bytes, shared) if shared else None,
+        "blocks": gpu.max_blocks_per_sm,
+    }
+    blocks = min(limit for limit in limits.values() if limit is not None)
+    return Occupancy(
+        blocks_per_sm=blocks,
+        active_warps=blocks * warps,
+        occupancy=blocks * warps / gpu.max_warps_per_sm,
+        limiter="+".join(name for name, limit in limits.items() if limit == blocks),
+        limits=limits,
+        allocated_registers_per_block=registers_per_warp * warps,
+        allocated_shared_bytes_per_block=shared,
+    )
+
+
+def _round_up(value: int, unit: int) -> int:
+    return cdiv(value, unit) * unit
+
+
+def _blocks_by_registers(gpu: Parameters, warps: int, registers_per_warp: int) -> int:
+    # The limit per block counts the warps as if every sub-partition had the same number of them.
+    if registers_per_warp * _round_up(warps, gpu.warp_allocation_granularity) > gpu.registers_per_block:
+        return 0
+    # A warp's registers lie in one sub-partition: what is left over in each of them cannot be joined.
+    warps_per_sub_partition = gpu.registers_per_sm // gpu.sub_partitions // registers_per_warp
+    return warps_per_sub_partition * gpu.sub_partitions // warps
+
+
+def _blocks_by_shared_memory(gpu: Parameters, asked: int, allocated: int) -> int:
+    if asked > gpu.shared_bytes_per_block_optin:
+        return 0
+    return gpu.shared_bytes_per_sm // allocated

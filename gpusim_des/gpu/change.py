@@ -1,0 +1,64 @@
+"""What `GPU.replace` changes: names looked up in the schema, texts read with their units, pipes rebuilt."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from gpusim_des.errors import ModelError
+from gpusim_des.gpu.parameters import Parameters, Pipe
+from gpusim_des.gpu.schema import ALL_KEYS, KEYS, PIPE_KEYS, Key, suggest
+from gpusim_des.gpu.values import read_value
+
+# A pipe's key is not among the bare names: `lanes` alone would not say whose lanes.
+_KEYS_BY_NAME: dict[str, Key] = {
+    **{key.label: key for key in ALL_KEYS if key.field},
+    **{key.name: key for key in KEYS if key.field},
+    **{key.field: key for key in ALL_KEYS if key.field},
+}
+
+
+def changed_fields(gpu: Parameters, changes: Mapping[str, object]) -> dict[str, Any]:
+    """Turn the arguments of `GPU.replace` into fields of `GPU`; raises `ModelError`."""
+    fields: dict[str, Any] = {}
+    notes = dict(gpu.source_notes)
+    for name, raw in changes.items():
+        if name in ("name", "title"):
+            fields[name] = raw
+            continue
+        key = _KEYS_BY_NAME.get(name)
+        if key is None:
+            raise ModelError(
+                f"GPU model {gpu.name!r} has no parameter {name!r}: {suggest(name, ['name', *_KEYS_BY_NAME])}"
+            )
+        if key.field in fields:
+            raise ModelError(f"{key.field} is changed twice: {name!r} is another name of it")
+        fields[key.field] = _final_value(key, raw)
+        notes[key.field] = "changed by replace()"
+    pipes = tuple(_changed_pipe(pipe, fields) for pipe in gpu.pipes)
+    for keys in PIPE_KEYS.values():
+        for key in keys:
+            fields.pop(key.field, None)
+    return {**fields, "pipes": pipes, "source_notes": tuple(notes.items())}
+
+
+def _final_value(key: Key, raw: object) -> object:
+    if key.kind in ("ratio", "choice"):
+        return read_value(key, raw)
+    if key.kind == "count" and isinstance(raw, str) and raw.strip().isdecimal():
+        return int(raw)  # the command line has only texts
+    if key.kind == "sizes" and isinstance(raw, (list, tuple)) and not any(isinstance(part, str) for part in raw):
+        return tuple(raw)
+    return read_value(key, raw) if isinstance(raw, str) or key.kind == "sizes" else raw
+
+
+def _changed_pipe(pipe: Pipe, fields: Mapping[str, Any]) -> Pipe:
+    scope = fields.get(f"{pipe.name}_scope", "sm" if pipe.shared_by_sm else "sub-partition")
+    return dataclasses.replace(
+        pipe,
+        lanes=fields.get(f"{pipe.name}_lanes", pipe.lanes),
+        shared_by_sm=scope == "sm",
+        # For the branch pipe this is front_end.branch_latency, which remains a field as well.
+        latency_cycles=fields.get(f"{pipe.name}_latency_cycles", pipe.latency_cycles),
+    )

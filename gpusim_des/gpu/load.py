@@ -1,0 +1,205 @@
+"""Reads GPU models from TOML files and finds those that are shipped."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Union
+
+from gpusim_des.errors import ModelError
+from gpusim_des.gpu.model import GPU
+from gpusim_des.gpu.parameters import Pipe
+from gpusim_des.gpu.schema import ALL_KEYS, KEYS, PIPE_KEYS, SECTIONS, Key, suggest
+from gpusim_des.gpu.values import FieldValue, read_value
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Entries = dict[str, tuple[object, str, Path]]
+"""Key label → raw value, source and the file that says so."""
+
+GPULike = Union[str, "os.PathLike[str]", GPU]
+"""A name, a path or a model."""
+
+
+def models_folder() -> Path:
+    """Folder of the shipped models.
+
+    A wheel has them inside the package; in a checkout and an editable install they lie beside it.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "models", package.parent / "models"):
+        if (folder / "compute_capability").is_dir():
+            return folder
+    raise ModelError(f"no folder of GPU models in {package} or beside it: the installation is incomplete")
+
+
+def list_gpus() -> tuple[str, ...]:
+    """Names of the shipped GPU models, sorted.
+
+    >>> "tiny" in list_gpus()
+    True
+    """
+    return tuple(sorted(path.stem for path in models_folder().glob("*.toml")))
+
+
+def load_gpu(name_or_path: GPULike) -> GPU:
+    """Load a GPU model.
+
+    Parameters
+    ----------
+    name_or_path
+        A name from `list_gpus`, the path of a ``.toml`` file, or a GPU, which is returned as it is.
+
+    Raises
+    ------
+    ModelError
+        If there is no such model, or if the file breaks a rule; the message names file, key, value and rule.
+
+    Examples
+    --------
+    >>> load_gpu("tiny").sms
+    2
+    """
+    if isinstance(name_or_path, GPU):
+        return name_or_path
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        raise ModelError(f"load_gpu({name_or_path!r}): give a name, the path of a .toml file or a GPU")
+    text = os.fspath(name_or_path)
+    if isinstance(name_or_path, os.PathLike) or text.endswith(".toml") or "/" in text or os.sep in text:
+        path = Path(text)
+        if not path.is_file():
+            raise ModelError(f"there is no GPU model file {text!r}; shipped models: {', '.join(list_gpus())}")
+        return _load_file(path)
+    names = list_gpus()
+    if text not in names:
+        hint = suggest(text.lower(), names)
+        known = "" if hint.startswith("known") else f"; known: {', '.join(names)}"
+        raise ModelError(
+            f"there is no GPU model {text!r}: {hint}{known}; a file of your own is given by a path that ends in .toml"
+        )
+    return _load_file(models_folder() / f"{text}.toml")
+
+
+def _load_file(path: Path) -> GPU:
+    own = _entries(path)
+    inherited = _inherited(own, path)
+    entries: Entries = {**inherited, **own}  # keys in the GPU's own file win
+    missing = next((key for key in ALL_KEYS if not key.optional and key.label not in entries), None)
+    if missing is not None:
+        table = "" if inherited else f"; there is no table for its compute capability, known: {', '.join(_tables())}"
+        raise ModelError(f"{path}: the key {missing.label} is missing{table}")
+    values: dict[str, Any] = {label: _value(_KEYS[label], *entry) for label, entry in entries.items()}
+    try:
+        gpu = GPU(
+            name=path.stem,
+            **{key.field: values[key.label] for key in KEYS if key.field},
+            pipes=tuple(_pipe(pipe, values) for pipe in PIPE_KEYS),
+            source_notes=tuple((_KEYS[label].field, entries[label][1]) for label in entries if entries[label][1]),
+        )
+        _check_channel_bandwidth(gpu, values)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+    return gpu
+
+
+_KEYS: dict[str, Key] = {key.label: key for key in ALL_KEYS}
+
+
+def _tables() -> tuple[str, ...]:
+    folder = models_folder() / "compute_capability"
+    # By number, so that 10.0 comes after 9.0.
+    return tuple(sorted((path.stem for path in folder.glob("*.toml")), key=lambda name: [*map(int, name.split("."))]))
+
+
+def _inherited(own: Entries, path: Path) -> Entries:
+    if "compute_capability" not in own:
+        raise ModelError(f"{path}: the key compute_capability is missing")
+    capability = _value(_KEYS["compute_capability"], *own["compute_capability"])
+    if capability not in _tables():
+        return {}
+    return _entries(models_folder() / "compute_capability" / f"{capability}.toml")
+
+
+def _entries(path: Path) -> Entries:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_exact_number)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ModelError(f"{path}: not a TOML file: {error}") from None
+    entries: Entries = {}
+    _collect(document, "", path, entries)
+    return entries
+
+
+def _exact_number(text: str) -> Fraction | float:
+    try:
+        return Fraction(text.replace("_", ""))
+    except ValueError:  # inf and nan, which the schema then refuses
+        return float(text)
+
+
+def _collect(table: Mapping[str, Any], section: str, path: Path, entries: Entries) -> None:
+    for name, raw in table.items():
+        label = f"{section}.{name}" if section else name
+        if isinstance(raw, dict) and (label in SECTIONS or label == "pipes"):
+            _collect(raw, label, path, entries)
+        elif label not in _KEYS:
+            raise ModelError(f"{path}: unknown key {label} = {raw!r}: {_nearest(label, section)}")
+        else:
+            entries[label] = (*_value_and_source(raw, label, path), path)
+
+
+def _nearest(label: str, section: str) -> str:
+    within = [known for known in (*_KEYS, *filter(None, SECTIONS)) if known.rpartition(".")[0] == section]
+    everywhere = suggest(label, [*_KEYS, *filter(None, SECTIONS)])
+    return everywhere if everywhere.startswith("did you mean") else suggest(label, within)
+
+
+def _value_and_source(raw: object, label: str, path: Path) -> tuple[object, str]:
+    if not isinstance(raw, dict):
+        return raw, ""
+    unknown = next((name for name in raw if name not in ("value", "source")), None)
+    if unknown is not None:
+        raise ModelError(f"{path}: {label} has the unknown entry {unknown!r}: {suggest(unknown, ('value', 'source'))}")
+    if "value" not in raw:
+        raise ModelError(f'{path}: {label} has no value: write it bare or as {{ value = ..., source = "..." }}')
+    source = raw.get("source", "")
+    if not isinstance(source, str):
+        raise ModelError(f"{path}: {label} has the source {source!r}: must be a text")
+    return raw["value"], source
+
+
+def _value(key: Key, raw: object, _source: str, path: Path) -> FieldValue:
+    try:
+        return read_value(key, raw)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from None
+
+
+def _pipe(name: str, values: Mapping[str, Any]) -> Pipe:
+    section = f"pipes.{name}"
+    return Pipe(
+        name=name,
+        lanes=values[f"{section}.lanes"],
+        shared_by_sm=values[f"{section}.scope"] == "sm",
+        latency_cycles=values["front_end.branch_latency" if name == "branch" else f"{section}.latency"],
+    )
+
+
+def _check_channel_bandwidth(gpu: GPU, values: Mapping[str, Any]) -> None:
+    stated = values.get("memory.dram_channel_bandwidth")
+    if stated is None:
+        return
+    total = stated * gpu.dram_channels
+    # Data sheets round: 0.1 % is less than any real difference between two products.
+    if abs(total - gpu.dram_bandwidth_bytes_per_s) * 1000 > gpu.dram_bandwidth_bytes_per_s:
+        raise ModelError(
+            f"memory.dram_channels = {gpu.dram_channels} times memory.dram_channel_bandwidth = {stated} B/s is "
+            f"{total} B/s, which contradicts memory.dram_bandwidth = {gpu.dram_bandwidth_bytes_per_s} B/s: "
+            "they must agree within 0.1 %"
+        )

@@ -1,0 +1,205 @@
+"""Every number that the simulator knows about a chip, and what follows from them directly."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Literal
+
+from gpusim_des import units
+from gpusim_des.errors import ModelError
+from gpusim_des.gpu.schema import suggest
+from gpusim_des.grid import WARP_SIZE, cdiv
+
+Traffic = Literal["read", "write", "mixed"]
+
+SECTOR_BYTES = 32
+"""Bytes of a sector, the unit in which caches and DRAM move data (CUDA C++ Best Practices Guide, coalescing)."""
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """An arithmetic pipe: how many lanes it has, who shares it, how long a result takes (rule I5)."""
+
+    name: str
+    lanes: int
+    """Threads that it takes per cycle; for fp16, pairs of halves (``half2``)."""
+    shared_by_sm: bool
+    """True: one unit for the whole SM. False: one in every sub-partition."""
+    latency_cycles: int
+    """Cycles from issue until a dependent instruction can issue."""
+
+    @property
+    def interval_cycles(self) -> int:
+        """Cycles that one warp instruction occupies the pipe: 32 / lanes, rounded up.
+
+        >>> Pipe("sfu", lanes=4, shared_by_sm=False, latency_cycles=18).interval_cycles
+        8
+        """
+        return cdiv(WARP_SIZE, self.lanes)
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The numbers of a GPU, not yet checked; `gpusim_des.gpu.GPU` is this and checked."""
+
+    name: str
+    """The file's name without ``.toml``."""
+    title: str
+    """The product, for people."""
+    compute_capability: str
+    sms: int
+    sm_clock_hz: int
+
+    max_warps_per_sm: int
+    max_threads_per_sm: int
+    max_blocks_per_sm: int
+    max_threads_per_block: int
+    registers_per_sm: int
+    """32-bit registers."""
+    registers_per_block: int
+    register_allocation_unit: int
+    """A warp's registers are rounded up to a multiple of it."""
+    warp_allocation_granularity: int
+    """A block's warps are rounded up to it where registers per block are compared with their limit."""
+    max_registers_per_thread: int
+    sub_partitions: int
+    """Parts of an SM with a warp scheduler and a register file each."""
+    shared_bytes_per_sm: int
+    """Largest carve-out for shared memory."""
+    shared_bytes_per_block: int
+    """Shared memory that a block may use without asking."""
+    shared_bytes_per_block_optin: int
+    """Shared memory that a block may use when the kernel opts in."""
+    shared_bytes_reserved_per_block: int
+    """What the system takes for itself in every block."""
+    shared_allocation_unit_bytes: int
+    shared_carveouts_bytes: tuple[int, ...]
+    """Sizes of shared memory that the unified L1 can be set to, rising."""
+    shared_banks: int
+
+    scheduler_policy: str
+    barrier_latency_cycles: int
+    """From the last arrival until the released warps are eligible (rule I6)."""
+    branch_latency_cycles: int
+    block_start_cycles: int
+    """From dispatch until a block's warps are eligible (rule G3)."""
+    block_end_cycles: int
+    """From the last exit until the block's slot is free (rule G3)."""
+    load_store_queue_depth: int
+    """Memory instructions that a sub-partition can have queued."""
+    dispatch_interval_fs: int
+    """Least time between two block placements on the whole GPU (rule G1)."""
+
+    pipes: tuple[Pipe, ...]
+    """In the order of `gpusim_des.gpu.schema.PIPE_CLASSES`."""
+
+    shared_latency_cycles: int
+    shuffle_latency_cycles: int
+    l1_bytes: int
+    """L1 and shared memory together, per SM."""
+    l1_latency_cycles: int
+    l2_bytes: int
+    l2_latency_cycles: int
+    """Load to use in the near half of the L2."""
+    dram_latency_cycles: int
+    """Load to use of a lone sector: what a pointer chase through DRAM measures."""
+    port_out_bytes_per_cycle: int
+    """From an SM to the L2: requests and store data (rule M3)."""
+    port_in_bytes_per_cycle: int
+    """From the L2 to an SM: replies (rule M3)."""
+    request_bytes: int
+    """Bytes of a request on the way out."""
+    memory_bytes: int
+    dram_bandwidth_bytes_per_s: int
+    """Peak of all channels together."""
+    dram_channels: int
+    channel_interleave_bytes: int
+    """Bytes in a row that lie on one channel (rule M4)."""
+    channel_hash: str
+    dram_granule_bytes: int
+    """Least that a channel moves (rule M6)."""
+    dram_efficiency_read: Fraction
+    """Share of the peak that streams of reads reach."""
+    dram_efficiency_write: Fraction
+    dram_efficiency_mixed: Fraction
+    """Share of the peak that streams of reads and writes reach."""
+
+    source_notes: tuple[tuple[str, str], ...] = dataclasses.field(default=(), compare=False, repr=False)
+    """Pairs of field and source; read them through `sources`."""
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """Field name → where its number comes from; a pipe's fields are named like ``fp32_lanes``."""
+        return MappingProxyType(dict(self.source_notes))
+
+    @property
+    def warp_size(self) -> int:
+        """Threads in a warp."""
+        return WARP_SIZE
+
+    def pipe(self, name: str) -> Pipe:
+        """Return the pipe of an operation class; raises `ModelError` for an unknown one."""
+        for pipe in self.pipes:
+            if pipe.name == name:
+                return pipe
+        raise ModelError(f"there is no pipe {name!r}: {suggest(name, (pipe.name for pipe in self.pipes))}")
+
+    @property
+    def sm_period_fs(self) -> int:
+        """Femtoseconds of an SM clock cycle, rounded to nearest (rule T1)."""
+        return units.to_fs(Fraction(1, self.sm_clock_hz))
+
+    @property
+    def channel_bandwidth_bytes_per_s(self) -> Fraction:
+        """Peak of one DRAM channel, bytes per second."""
+        return Fraction(self.dram_bandwidth_bytes_per_s, self.dram_channels)
+
+    def efficiency(self, kind: Traffic) -> Fraction:
+        """Share of the DRAM peak that traffic of `kind` reaches."""
+        shares = {
+            "read": self.dram_efficiency_read,
+            "write": self.dram_efficiency_write,
+            "mixed": self.dram_efficiency_mixed,
+        }
+        if kind not in shares:
+            raise ModelError(f"there is no traffic {kind!r}: {suggest(str(kind), shares)}")
+        return shares[kind]
+
+    def granule_fs(self, kind: Traffic) -> int:
+        """Femtoseconds that one granule occupies a DRAM channel (rule M6).
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").granule_fs("read")  # 32 B at 16 GB/s
+        2000000
+        """
+        return units.to_fs(self.dram_granule_bytes / (self.channel_bandwidth_bytes_per_s * self.efficiency(kind)))
+
+    def port_out_fs(self, nbytes: int) -> int:
+        """Femtoseconds that `nbytes` occupy an SM's port to the L2, rounded to nearest."""
+        return units.to_fs(Fraction(nbytes, self.port_out_bytes_per_cycle * self.sm_clock_hz))
+
+    def port_in_fs(self, nbytes: int) -> int:
+        """Femtoseconds that `nbytes` occupy an SM's port from the L2, rounded to nearest."""
+        return units.to_fs(Fraction(nbytes, self.port_in_bytes_per_cycle * self.sm_clock_hz))
+
+    @property
+    def dram_fixed_latency_fs(self) -> int:
+        """The part of the DRAM latency that is neither queueing nor service, in femtoseconds.
+
+        It is what remains of `dram_latency_cycles` without a cycle in the load/store unit, the request on the way
+        out, one granule on its channel and one sector on the way in, so that a lone load takes `dram_latency_cycles`.
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").dram_fixed_latency_fs  # 200 ns - 1 ns - 0.5 ns - 2 ns - 0.5 ns
+        196000000
+        """
+        return (
+            (self.dram_latency_cycles - 1) * self.sm_period_fs
+            - self.port_out_fs(self.request_bytes)
+            - self.granule_fs("read")
+            - self.port_in_fs(SECTOR_BYTES)
+        )

@@ -1,0 +1,144 @@
+"""The keys of a GPU model: where each stands in the TOML file, what it may hold, and the field it fills.
+
+A key is named like its field without the unit, because the unit stands in the value: ``l2_size = "50 MiB"`` fills
+``GPU.l2_bytes``. Cycles are SM clock cycles throughout.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from gpusim_des import units
+
+Kind = Literal["text", "choice", "count", "quantity", "time", "sizes", "ratio"]
+
+PIPE_CLASSES = ("int", "fp32", "fp64", "fp16", "conversion", "sfu", "branch")
+"""Operation classes that have an arithmetic pipe (rules W2 and I5)."""
+
+PIPE_SCOPES = ("sub-partition", "sm")
+"""Whose lanes a pipe counts: each sub-partition has the lanes, or the whole SM shares them."""
+
+SCHEDULER_POLICIES = ("gto", "lrr", "oldest")
+"""Greedy then oldest, loose round robin, oldest first (rule I3)."""
+
+CHANNEL_HASHES = ("xor", "linear")
+"""How addresses are spread over the DRAM channels (rule M4)."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a model file and the field of `gpusim_des.gpu.GPU` that it fills."""
+
+    section: str
+    """TOML table, empty for the top of the file."""
+    name: str
+    field: str
+    kind: Kind
+    dimension: units.Dimension | None = None
+    minimum: int = 1
+    """Least legal value, in the unit of the field."""
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+
+    @property
+    def label(self) -> str:
+        """The key as messages name it, for example ``memory.l2_size``."""
+        return f"{self.section}.{self.name}" if self.section else self.name
+
+
+def _count(section: str, *names: str) -> list[Key]:
+    return [Key(section, name, name, "count") for name in names]
+
+
+def _size(section: str, name: str, field: str, minimum: int = 1) -> Key:
+    return Key(section, name, field, "quantity", "bytes", minimum)
+
+
+def _cycles(section: str, name: str, minimum: int = 1) -> Key:
+    return Key(section, name, f"{name}_cycles", "quantity", "cycles", minimum)
+
+
+def _ratio(section: str, name: str) -> Key:
+    return Key(section, name, name, "ratio")
+
+
+KEYS: tuple[Key, ...] = (
+    Key("", "title", "title", "text"),
+    Key("", "compute_capability", "compute_capability", "text"),
+    Key("", "sms", "sms", "count"),
+    Key("", "sm_clock", "sm_clock_hz", "quantity", "Hz"),
+    *_count("sm", "max_warps_per_sm", "max_threads_per_sm", "max_blocks_per_sm", "max_threads_per_block"),
+    *_count("sm", "registers_per_sm", "registers_per_block", "register_allocation_unit"),
+    *_count("sm", "warp_allocation_granularity", "max_registers_per_thread", "sub_partitions"),
+    _size("sm", "shared_per_sm", "shared_bytes_per_sm"),
+    _size("sm", "shared_per_block", "shared_bytes_per_block"),
+    _size("sm", "shared_per_block_optin", "shared_bytes_per_block_optin"),
+    _size("sm", "shared_reserved_per_block", "shared_bytes_reserved_per_block", minimum=0),
+    _size("sm", "shared_allocation_unit", "shared_allocation_unit_bytes"),
+    Key("sm", "shared_carveouts", "shared_carveouts_bytes", "sizes", "bytes", minimum=0),
+    *_count("sm", "shared_banks"),
+    Key("front_end", "scheduler_policy", "scheduler_policy", "choice", choices=SCHEDULER_POLICIES),
+    _cycles("front_end", "barrier_latency", minimum=0),
+    _cycles("front_end", "branch_latency"),
+    _cycles("front_end", "block_start", minimum=0),
+    _cycles("front_end", "block_end", minimum=0),
+    *_count("front_end", "load_store_queue_depth"),
+    Key("front_end", "dispatch_interval", "dispatch_interval_fs", "time", "s"),
+    _cycles("memory", "shared_latency"),
+    _cycles("memory", "shuffle_latency"),
+    _size("memory", "l1_size", "l1_bytes"),
+    _cycles("memory", "l1_latency"),
+    _size("memory", "l2_size", "l2_bytes"),
+    _cycles("memory", "l2_latency"),
+    _cycles("memory", "dram_latency"),
+    Key("memory", "port_out", "port_out_bytes_per_cycle", "quantity", "bytes/cycle"),
+    Key("memory", "port_in", "port_in_bytes_per_cycle", "quantity", "bytes/cycle"),
+    _size("memory", "request_size", "request_bytes"),
+    _size("memory", "memory_size", "memory_bytes"),
+    Key("memory", "dram_bandwidth", "dram_bandwidth_bytes_per_s", "quantity", "bytes/s"),
+    *_count("memory", "dram_channels"),
+    # Redundant on purpose: a file may state both, and then the two must agree.
+    Key("memory", "dram_channel_bandwidth", "", "quantity", "bytes/s", optional=True),
+    _size("memory", "channel_interleave", "channel_interleave_bytes", minimum=256),
+    Key("memory", "channel_hash", "channel_hash", "choice", choices=CHANNEL_HASHES),
+    _size("memory", "dram_granule", "dram_granule_bytes"),
+    _ratio("memory", "dram_efficiency_read"),
+    _ratio("memory", "dram_efficiency_write"),
+    _ratio("memory", "dram_efficiency_mixed"),
+)
+"""Every key but those of the pipes, in the order of a model file."""
+
+
+def _pipe_keys(pipe: str) -> tuple[Key, ...]:
+    section = f"pipes.{pipe}"
+    lanes = Key(section, "lanes", f"{pipe}_lanes", "count")
+    scope = Key(section, "scope", f"{pipe}_scope", "choice", choices=PIPE_SCOPES)
+    if pipe == "branch":  # its latency is front_end.branch_latency: one value, one key
+        return lanes, scope
+    return lanes, scope, Key(section, "latency", f"{pipe}_latency_cycles", "quantity", "cycles")
+
+
+PIPE_KEYS: dict[str, tuple[Key, ...]] = {pipe: _pipe_keys(pipe) for pipe in PIPE_CLASSES}
+"""The keys of every ``[pipes.<class>]`` table."""
+
+ALL_KEYS: tuple[Key, ...] = KEYS + tuple(key for keys in PIPE_KEYS.values() for key in keys)
+"""Every key of a model file."""
+
+SECTIONS: tuple[str, ...] = tuple(dict.fromkeys(key.section for key in ALL_KEYS))
+"""Every table of a model file; the empty name is the top."""
+
+
+def suggest(wrong: str, known: Iterable[str]) -> str:
+    """Say which known name `wrong` resembles, or list them all when none does.
+
+    >>> suggest("l2_sise", ["l1_size", "l2_size", "sms"])
+    "did you mean 'l2_size'?"
+    >>> suggest("zzz", ["a", "b"])
+    'known: a, b'
+    """
+    names = list(known)
+    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"

@@ -1,0 +1,142 @@
+"""Slices and replaced parameters: still the same GPU, and still checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim_des.errors import ModelError
+from gpusim_des.gpu import list_gpus, load_gpu
+
+
+def test_a_quarter_of_an_h100() -> None:
+    gpu = load_gpu("h100-sxm")
+    part = gpu.slice(sms=33)
+    assert part.sms == 33
+    assert part.dram_channels == 40
+    assert part.dram_bandwidth_bytes_per_s * 4 == gpu.dram_bandwidth_bytes_per_s
+    assert part.channel_bandwidth_bytes_per_s == gpu.channel_bandwidth_bytes_per_s
+    assert part.l2_bytes * 4 == gpu.l2_bytes
+    assert part.memory_bytes * 4 == gpu.memory_bytes
+    assert part.dispatch_interval_fs == 4 * gpu.dispatch_interval_fs
+    assert part.dram_fixed_latency_fs == gpu.dram_fixed_latency_fs
+    assert "33 of 132 SMs" in part.title
+
+
+@given(st.sampled_from(list_gpus()), st.integers(1, 148))
+def test_every_slice_keeps_the_balance(name: str, sms: int) -> None:
+    gpu = load_gpu(name)
+    part = gpu.slice(sms=min(sms, gpu.sms))
+    whole = Fraction(gpu.dram_bandwidth_bytes_per_s, gpu.sms)
+    assert abs(part.dram_bandwidth_bytes_per_s - whole * part.sms) <= Fraction(1, 2)
+    assert abs(part.dram_channels - max(Fraction(1), Fraction(gpu.dram_channels * part.sms, gpu.sms))) <= Fraction(1, 2)
+    assert abs(part.l2_bytes - Fraction(gpu.l2_bytes * part.sms, gpu.sms)) <= Fraction(1, 2)
+    assert abs(part.dispatch_interval_fs - Fraction(gpu.dispatch_interval_fs * gpu.sms, part.sms)) <= Fraction(1, 2)
+    assert part.dram_fixed_latency_fs > 0
+    kept = {"title", "sms", "dram_channels", "dram_bandwidth_bytes_per_s", "l2_bytes", "memory_bytes"}
+    for field in dataclasses.fields(gpu):
+        if field.name not in kept | {"dispatch_interval_fs"}:
+            assert getattr(part, field.name) == getattr(gpu, field.name)
+
+
+def test_the_slice_of_all_sms_is_the_gpu_itself() -> None:
+    gpu = load_gpu("tiny")
+    assert gpu.slice(sms=2) is gpu
+
+
+@pytest.mark.parametrize("sms", [0, -1, 3, 1.5, True])
+def test_refuses_a_slice_that_is_none(sms: int) -> None:
+    with pytest.raises(ModelError, match=rf"slice\(sms={sms}\) of 'tiny': must be a whole number from 1 to its 2 SMs"):
+        load_gpu("tiny").slice(sms=sms)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "result"),
+    [
+        ("sms", 4, "sms", 4),
+        ("sms", "4", "sms", 4),  # the command line has only texts
+        ("sm_clock", "2 GHz", "sm_clock_hz", 2 * 10**9),
+        ("sm_clock_hz", 2 * 10**9, "sm_clock_hz", 2 * 10**9),
+        ("memory.dram_bandwidth", "2 TB/s", "dram_bandwidth_bytes_per_s", 2 * 10**12),
+        ("dram_bandwidth_bytes_per_s", "2 TB/s", "dram_bandwidth_bytes_per_s", 2 * 10**12),
+        ("dram_efficiency_read", "1/3", "dram_efficiency_read", Fraction(1, 3)),
+        ("dram_efficiency_read", 0.9, "dram_efficiency_read", Fraction(9, 10)),
+        ("dispatch_interval", "0.6 ns", "dispatch_interval_fs", 600_000),
+        ("scheduler_policy", "lrr", "scheduler_policy", "lrr"),
+        ("shared_carveouts", ["0 KiB", "16 KiB"], "shared_carveouts_bytes", (0, 16384)),
+        ("shared_carveouts_bytes", (0, 16384), "shared_carveouts_bytes", (0, 16384)),
+        ("title", "another", "title", "another"),
+        ("name", "another", "name", "another"),
+    ],
+)
+def test_replaces_one_parameter(name: str, value: object, field: str, result: object) -> None:
+    tiny = load_gpu("tiny")
+    changed = tiny.replace(**{name: value})
+    assert getattr(changed, field) == result
+    assert getattr(tiny, field) != result
+    assert dataclasses.replace(changed, **{field: getattr(tiny, field)}) == tiny
+
+
+def test_replaces_parameters_of_a_pipe() -> None:
+    changed = load_gpu("tiny").replace(fp32_latency_cycles=8, fp32_lanes=16, fp32_scope="sm")
+    pipe = changed.pipe("fp32")
+    assert (pipe.latency_cycles, pipe.lanes, pipe.shared_by_sm, pipe.interval_cycles) == (8, 16, True, 2)
+    assert changed.pipe("int") == load_gpu("tiny").pipe("int")
+    assert changed.replace(**{"pipes.fp32.latency": "6 cycles"}).pipe("fp32").latency_cycles == 6
+
+
+def test_the_branch_pipe_follows_the_branch_latency() -> None:
+    changed = load_gpu("tiny").replace(branch_latency="7 cycles")
+    assert changed.pipe("branch").latency_cycles == changed.branch_latency_cycles == 7
+    with pytest.raises(ModelError, match="they are one value"):
+        dataclasses.replace(load_gpu("tiny"), branch_latency_cycles=7)
+
+
+def test_a_replaced_number_says_so() -> None:
+    changed = load_gpu("tiny").replace(l2_latency=90)
+    assert changed.sources["l2_latency_cycles"] == "changed by replace()"
+    assert changed.sources["l1_latency_cycles"] == "chosen"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dram_bandwith": "1 TB/s"}, r"'tiny' has no parameter 'dram_bandwith': did you mean 'dram_bandwidth'\?"),
+        ({"lanes": 8}, r"has no parameter 'lanes'"),
+        ({"dram_bandwidth": "1 TB"}, r"memory.dram_bandwidth: '1 TB' is in bytes, expected bytes/s"),
+        ({"sms": "many"}, r"sms = 'many': must be a whole number"),
+        ({"sms": 2.0}, r"sms \(sms = 2.0\): must be a whole number"),
+        ({"sms": 0}, r"sms \(sms = 0\): must be at least 1"),
+        ({"l2_size": -1}, r"memory.l2_size \(l2_bytes = -1\): must be at least 1"),
+        ({"l2_size": "1 MiB", "l2_bytes": 5}, r"l2_bytes is changed twice: 'l2_bytes' is another name of it"),
+        ({"fp32_lanes": 0}, r"pipes.fp32 \(fp32_lanes = 0\): must be a whole number, at least 1"),
+        ({"fp32_scope": "half"}, r"pipes.fp32.scope = 'half': must be one of sub-partition, sm"),
+        ({"dram_latency_cycles": 101, "dram_bandwidth": "1 GB/s"}, r"memory.dram_latency = 101 cycles contradicts"),
+        ({"l1_latency_cycles": 100}, r"memory.l1_latency = 100 cycles contradicts memory.l2_latency = 100 cycles"),
+        ({"title": ""}, r"title \(title = ''\): must be a text that is not empty"),
+    ],
+)
+def test_refuses_a_wrong_change(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ModelError, match=message):
+        load_gpu("tiny").replace(**changes)
+
+
+def test_dispatch_and_clock_are_never_zero() -> None:
+    with pytest.raises(ModelError, match=r"front_end.dispatch_interval \(dispatch_interval_fs = 0\)"):
+        load_gpu("tiny").replace(dispatch_interval="0 ns")
+    with pytest.raises(ModelError, match=r"sm_clock = 10+ Hz: its period must be at least one femtosecond"):
+        load_gpu("tiny").replace(sm_clock_hz=10**16)
+
+
+def test_a_gpu_hashes_and_pickles() -> None:
+    gpu = load_gpu("h100-sxm")
+    copy = pickle.loads(pickle.dumps(gpu))
+    assert copy == gpu
+    assert hash(copy) == hash(gpu)
+    assert copy.sources == gpu.sources
+    assert gpu != gpu.replace(sms=131)
