@@ -1,0 +1,1 @@
+"""The functional executor: runs kernels, gets their results right, counts what a GPU would do."""

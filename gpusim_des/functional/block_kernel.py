@@ -1,0 +1,281 @@
+"""Block style: a kernel that does for all threads of a block at once what CUDA writes for one.
+
+``@block_kernel`` marks the function; its first argument is a `Block`, the rest are the launch's arguments.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from gpusim_des.errors import KernelError, MaskError
+from gpusim_des.functional import instructions
+from gpusim_des.functional.lanes import Lanes, joint_producers, values_of
+from gpusim_des.functional.machine import Machine, Mask, Producers
+from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.source import Site, caller
+from gpusim_des.grid import WARP_SIZE
+from gpusim_des.trace import OpClass
+
+Index = Any
+"""An index: a per-thread value, an integer, or a tuple of those with one entry per dimension."""
+
+COMPUTE_CLASSES = {
+    op.label: op for op in (OpClass.INT, OpClass.FP32, OpClass.FP64, OpClass.FP16, OpClass.CONVERSION, OpClass.SFU)
+}
+
+
+class BlockKernel:
+    """A function marked with `block_kernel`; launch it, do not call it."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        parameters = list(inspect.signature(function).parameters.values())
+        if not parameters:
+            raise TypeError(
+                f"kernel {function.__name__!r} takes no argument: the first one is the block, kernel(blk, …)"
+            )
+        self.function = function
+        self.name = function.__name__
+        self.parameters = tuple(p.name for p in parameters[1:])
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+
+    def bind(self, args: Sequence[Any]) -> dict[str, Any]:
+        """Arguments by parameter name, defaults filled in; raises `TypeError` for a wrong number of arguments."""
+        try:
+            bound = inspect.signature(self.function).bind(None, *args)
+        except TypeError as error:
+            raise TypeError(
+                f"kernel {self.name!r} takes ({', '.join(self.parameters)}), got {len(args)} arguments: {error}"
+            ) from None
+        bound.apply_defaults()
+        return dict(list(bound.arguments.items())[1:])
+
+    def __call__(self, *_: Any) -> None:
+        """Refuse: a kernel runs on a device."""
+        raise TypeError(f"{self.name} is a kernel: run it with dev.launch({self.name}, grid, block, ...)")
+
+    def __repr__(self) -> str:
+        return f"<block kernel {self.name}({', '.join(self.parameters)})>"
+
+
+def block_kernel(function: Callable[..., None]) -> BlockKernel:
+    """Mark `function` as a kernel in block style.
+
+    Examples
+    --------
+    >>> @block_kernel
+    ... def scale(blk, a, n):
+    ...     i = blk.bx * blk.bdx + blk.tx
+    ...     m = i < n
+    ...     blk.store(a, i, 2 * blk.load(a, i, mask=m), mask=m)
+    >>> scale
+    <block kernel scale(a, n)>
+    """
+    return BlockKernel(function)
+
+
+class Block:
+    """What a kernel in block style sees of its block: names, memory, barriers.
+
+    Per-thread values (``tx``, ``tid``, ``lane``, results of `load`) are `Lanes`; sizes (``bdx``, ``gdx``) are integers.
+    A ``mask`` is a per-thread truth value; threads outside of it do not take part, their results are 0.
+    """
+
+    def __init__(self, machine: Machine, names: dict[int, str]) -> None:
+        config = machine.config
+        threads = np.arange(config.threads_per_block, dtype=np.int32)[None, :]
+        blocks = machine.blocks[:, None]
+        self._machine = machine
+        self._names = names
+        self.bdx, self.bdy, self.bdz = config.block
+        self.gdx, self.gdy, self.gdz = config.grid
+        self.tid = self._special(threads)
+        self.lane = self._special(threads % WARP_SIZE)
+        self.warp = self._special(threads // WARP_SIZE)
+        self.tx, self.ty, self.tz = (self._special(part) for part in _unravel(threads, config.block))
+        self.bx, self.by, self.bz = (self._special(part) for part in _unravel(blocks, config.grid))
+
+    def _special(self, values: Any) -> Lanes:
+        """Wrap a value that the hardware provides: no instruction made it."""
+        return Lanes(self._machine, values.astype(np.int32))
+
+    # Memory ---------------------------------------------------------------------------------------------------------
+
+    def load(self, array: DeviceArray, index: Index, mask: Any = None) -> Lanes:
+        """Read ``array[index]`` from global memory; 0 for threads outside of `mask`.
+
+        Raises `BoundsError` for an index outside of the array, negative ones included, and `MaskError` for a mask of
+        the wrong length.
+        """
+        site = caller()
+        self._check_device_array(array, "load", site)
+        on, made = self._mask(mask, site)
+        flat, producers = self._flat_index(array.shape, index, on, site, global_access=True)
+        values, event = self._machine.load(array, self._name(array), flat, on, _join(producers, made), site)
+        return Lanes(self._machine, values, (event,), on)
+
+    def store(self, array: DeviceArray, index: Index, value: Any, mask: Any = None) -> None:
+        """Write ``array[index] = value`` to global memory; raises as `load`."""
+        site = caller()
+        self._check_device_array(array, "store", site)
+        on, made = self._mask(mask, site)
+        plain, made_value = self._value(value, array.dtype)
+        flat, producers = self._flat_index(array.shape, index, on, site, global_access=True)
+        self._machine.store(array, self._name(array), flat, plain, on, _join(producers, made, made_value), site)
+
+    def shared(
+        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, name: str | None = None
+    ) -> SharedArray:
+        """Declare an array in the block's shared memory; raises `LaunchError` above the GPU's limit."""
+        sizes = shape if isinstance(shape, tuple) else (shape,)
+        try:
+            whole = tuple(int(n.__index__()) for n in sizes)
+        except AttributeError:
+            whole = ()
+        if not whole or min(whole) < 1:
+            raise KernelError(
+                f"{self._machine.kernel_name}: shared array of shape {shape!r} in {caller()}: sizes are whole numbers "
+                "of at least 1"
+            )
+        return self._machine.shared(name or f"shared@{caller().line}", whole, dtype)
+
+    def sload(self, array: SharedArray, index: Index, mask: Any = None) -> Lanes:
+        """Read ``array[index]`` from shared memory; 0 for threads outside of `mask`."""
+        site = caller()
+        self._check_shared_array(array, "sload", site)
+        on, made = self._mask(mask, site)
+        flat, producers = self._flat_index(array.shape, index, on, site, global_access=False)
+        values, event = self._machine.shared_load(array, flat, on, _join(producers, made), site)
+        return Lanes(self._machine, values, (event,), on)
+
+    def sstore(self, array: SharedArray, index: Index, value: Any, mask: Any = None) -> None:
+        """Write ``array[index] = value`` to shared memory."""
+        site = caller()
+        self._check_shared_array(array, "sstore", site)
+        on, made = self._mask(mask, site)
+        plain, made_value = self._value(value, array.dtype)
+        flat, producers = self._flat_index(array.shape, index, on, site, global_access=False)
+        self._machine.shared_store(array, flat, plain, on, _join(producers, made, made_value), site)
+
+    # Control --------------------------------------------------------------------------------------------------------
+
+    def sync(self, mask: Any = None) -> None:
+        """Barrier of the block (``__syncthreads``); raises `DeadlockError` if `mask` keeps a thread away."""
+        site = caller()
+        on, _ = self._mask(mask, site)
+        self._machine.barrier(on, (), site)
+
+    def branch(self, condition: Any, mask: Any = None) -> Lanes:
+        """Count a branch on `condition` and return it as a mask; its divergence shows in the counters."""
+        site = caller()
+        on, made = self._mask(mask, site)
+        taken, made_condition = self._mask(condition, site)
+        taken = np.ones((1, 1), bool) if taken is None else taken
+        producers = _join(made_condition, made)
+        self._machine.branch(taken, on, producers, site)
+        return Lanes(self._machine, taken if on is None else taken & on, producers)
+
+    def compute(self, n: int = 1, mask: Any = None, op: str = "fp32", value: Lanes | None = None) -> Lanes | None:
+        """Declare `n` instructions of class `op` that no operator shows, each depending on the one before.
+
+        With `value` the first one reads it, and the value that comes back is made by the last.
+        """
+        site = caller()
+        if op not in COMPUTE_CLASSES:
+            raise KernelError(f"compute op {op!r} in {site}: possible are {', '.join(COMPUTE_CLASSES)}")
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise KernelError(f"compute n = {n!r} in {site}: a whole number of instructions, at least 0")
+        on, made = self._mask(mask, site)
+        producers = _join(made, joint_producers(value))
+        made_last = self._machine.sequence((COMPUTE_CLASSES[op],) * int(n), on, producers, site)
+        return None if value is None else Lanes(self._machine, value.value, made_last, value.mask)
+
+    def shfl_down(self, value: Any, delta: int, mask: Any = None) -> Lanes:
+        """Value of the lane `delta` higher in the same warp, the own value where there is none."""
+        site = caller()
+        if not isinstance(delta, int | np.integer) or delta < 0:
+            raise KernelError(f"shfl_down by {delta!r} in {site}: a whole number of lanes, at least 0")
+        on, made = self._mask(mask, site)
+        plain = np.asarray(values_of(self._machine, value))
+        producers = _join(made, joint_producers(value))
+        moved, event = self._machine.shuffle_down(plain, int(delta), on, producers, site)
+        return Lanes(self._machine, moved, (event,), on)
+
+    # Arguments ------------------------------------------------------------------------------------------------------
+
+    def _name(self, array: DeviceArray) -> str:
+        return self._names.get(id(array), array.name)
+
+    def _mask(self, mask: Any, site: Site) -> tuple[Mask, Producers]:
+        if mask is None or mask is True:
+            return None, ()
+        value = values_of(self._machine, mask)
+        on = np.asarray(value)
+        if on.dtype != np.bool_:
+            raise MaskError(
+                f"{self._machine.kernel_name}: mask of type {on.dtype} in {site}: a mask holds truth values, "
+                "for example i < n"
+            )
+        return on.reshape(1, -1) if on.ndim < 2 else on, joint_producers(mask)
+
+    def _value(self, value: Any, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], Producers]:
+        if isinstance(value, Lanes):
+            values_of(self._machine, value)
+            value = value.astype(dtype)
+            return value.value, value.producers
+        return np.asarray(values_of(self._machine, value)).astype(dtype), ()
+
+    def _flat_index(
+        self, shape: tuple[int, ...], index: Index, mask: Mask, site: Site, *, global_access: bool
+    ) -> tuple[np.ndarray[Any, Any], Producers]:
+        """Row-major position of an index, counting the address arithmetic."""
+        parts = index if isinstance(index, tuple) else (index,)
+        if len(parts) != len(shape):
+            if len(parts) > 1:
+                raise KernelError(
+                    f"{self._machine.kernel_name}: {len(parts)} indices in {site} for an array of shape {shape}: "
+                    f"give {len(shape)}, or one flat index"
+                )
+            shape = (int(np.prod(shape)),)
+        values = [np.asarray(values_of(self._machine, part)) for part in parts]
+        flat = values[0]
+        for size, part in zip(shape[1:], values[1:], strict=True):
+            outside = np.broadcast_to((part < 0) | (part >= size), self._machine.shape)
+            if (outside if mask is None else outside & mask).any():
+                flat = np.where(outside, -1, flat)  # reported as outside of the array, not as a neighbour row
+            flat = flat * size + part
+        producers = joint_producers(*parts)
+        if self._machine.counting == "auto" and any(isinstance(part, Lanes) for part in parts):
+            ops = (OpClass.INT,) * (len(parts) - 1) + (instructions.ADDRESS if global_access else ())
+            producers = self._machine.sequence(ops, mask, producers, site)
+        return flat, producers
+
+    def _check_device_array(self, array: Any, operation: str, site: Site) -> None:
+        if not isinstance(array, DeviceArray):
+            raise KernelError(
+                f"{self._machine.kernel_name}: {operation} in {site} from a {type(array).__name__}: "
+                "global memory is reached through arrays made by dev.to_device or dev.malloc"
+                + ("; use sload and sstore for shared memory" if isinstance(array, SharedArray) else "")
+            )
+
+    def _check_shared_array(self, array: Any, operation: str, site: Site) -> None:
+        if not isinstance(array, SharedArray):
+            raise KernelError(
+                f"{self._machine.kernel_name}: {operation} in {site} from a {type(array).__name__}: "
+                "shared memory is declared with blk.shared(shape, dtype)"
+                + ("; use load and store for global memory" if isinstance(array, DeviceArray) else "")
+            )
+
+
+def _join(*producers: Producers) -> Producers:
+    return tuple(sorted({p for group in producers for p in group}))
+
+
+def _unravel(numbers: Any, sizes: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+    x, y, _ = sizes
+    return numbers % x, numbers // x % y, numbers // (x * y)

@@ -1,0 +1,143 @@
+"""Addresses of a warp to sectors, lines and wavefronts: the arithmetic of coalescing and bank conflicts.
+
+Pure functions on arrays with one row per warp and 32 columns, one per lane. They are the single place where these
+rules are written; brute-force versions in the tests check them lane by lane.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.grid import WARP_SIZE
+
+BANKS = 32
+"""Shared-memory banks (CUDA C++ Programming Guide, "Shared memory", compute capability 5.0 and later)."""
+
+BANK_BYTES = 4
+"""Width of a bank in bytes (same source)."""
+
+_SECTOR_SHIFT = 5
+_NOWHERE = np.iinfo(np.int64).max
+
+_Addresses = NDArray[np.int64]
+_Active = NDArray[np.bool_]
+
+
+class Sectors(NamedTuple):
+    """The 32-byte sectors that each warp of a request touches."""
+
+    counts: NDArray[np.int32]
+    """Distinct sectors of each warp, 0 for a warp with no active lane."""
+    numbers: NDArray[np.int64]
+    """Sector numbers (address / 32), warp after warp, ascending within a warp."""
+    lines: NDArray[np.int32]
+    """Distinct 128-byte lines of each warp."""
+
+
+def is_unit_stride(addresses: _Addresses, itemsize: int, active: _Active | None) -> bool:
+    """Tell whether all lanes are active and neighbours lie `itemsize` bytes apart: the coalesced case."""
+    if active is not None:
+        return False
+    return bool((np.diff(addresses, axis=1) == itemsize).all())
+
+
+def sectors(addresses: _Addresses, itemsize: int, active: _Active | None) -> Sectors:
+    """Distinct 32-byte sectors of each warp.
+
+    Parameters
+    ----------
+    addresses
+        Byte address of every lane's first byte, shape (warps, 32).
+    itemsize
+        Bytes per lane, 1…32; an element that straddles a border touches both sectors.
+    active
+        Lanes that take part, same shape; ``None`` means all.
+
+    Examples
+    --------
+    A warp that reads 32 consecutive floats touches 4 sectors; one float later, 5; every 32nd float, 32.
+
+    >>> lanes = np.arange(32, dtype=np.int64)[None, :]
+    >>> [int(sectors(lanes * 4 + 4 * o, 4, None).counts[0]) for o in (0, 1, 8)], sectors(lanes * 128, 4, None).counts
+    ([4, 5, 4], array([32], dtype=int32))
+    """
+    aligned = itemsize & (itemsize - 1) == 0 and not (addresses & (itemsize - 1)).any()
+    if is_unit_stride(addresses, itemsize, active):
+        first = addresses[:, 0] >> _SECTOR_SHIFT
+        last = (addresses[:, -1] + itemsize - 1) >> _SECTOR_SHIFT
+        counts = last - first + 1
+        ends = np.cumsum(counts)
+        numbers = np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
+        return Sectors(counts.astype(np.int32), numbers, ((last >> 2) - (first >> 2) + 1).astype(np.int32))
+    touched = addresses >> _SECTOR_SHIFT
+    if not aligned:
+        touched = np.concatenate([touched, (addresses + itemsize - 1) >> _SECTOR_SHIFT], axis=1)
+        active = None if active is None else np.concatenate([active, active], axis=1)
+    if active is not None:
+        touched = np.where(active, touched, _NOWHERE)
+    if (touched[:, 1:] < touched[:, :-1]).any():
+        touched = np.sort(touched, axis=1)
+    new = touched != _NOWHERE
+    new[:, 1:] &= touched[:, 1:] != touched[:, :-1]
+    line = touched >> 2
+    new_line = touched != _NOWHERE
+    new_line[:, 1:] &= line[:, 1:] != line[:, :-1]
+    return Sectors(new.sum(axis=1, dtype=np.int32), touched[new], new_line.sum(axis=1, dtype=np.int32))
+
+
+def wavefronts(addresses: _Addresses, itemsize: int, active: _Active | None) -> NDArray[np.int32]:
+    """Passes through the 32 banks that each warp's request needs, 0 for a warp with no active lane.
+
+    Lanes that touch the same 4-byte word share it. Elements of 8 bytes are served half a warp at a time, elements of
+    16 bytes a quarter (CUDA C++ Programming Guide, "Shared memory", 64- and 128-bit accesses); smaller elements
+    share words.
+
+    Examples
+    --------
+    Word stride s needs gcd(s, 32) passes:
+
+    >>> lanes = np.arange(32, dtype=np.int64)[None, :]
+    >>> [int(wavefronts(lanes * 4 * s, 4, None)[0]) for s in (0, 1, 2, 3, 8, 32, 33)]
+    [1, 1, 2, 1, 8, 32, 1]
+    """
+    words_per_lane = max(1, -(-itemsize // BANK_BYTES))
+    groups = 1 << (words_per_lane - 1).bit_length()
+    if itemsize >= BANK_BYTES and is_unit_stride(addresses, itemsize, active) and words_per_lane == groups:
+        return np.full(len(addresses), groups, np.int32)
+    lanes = WARP_SIZE // groups
+    total = np.zeros(len(addresses), np.int32)
+    for g in range(groups):
+        part = slice(g * lanes, (g + 1) * lanes)
+        word = (addresses[:, part] >> 2)[:, :, None] + np.arange(words_per_lane)
+        on = None if active is None else np.repeat(active[:, part], words_per_lane, axis=1)
+        total += _passes(word.reshape(len(addresses), -1), on)
+    return total
+
+
+def _passes(words: _Addresses, active: _Active | None) -> NDArray[np.int32]:
+    """Largest number of different words that one bank must deliver, per row."""
+    if active is not None:
+        words = np.where(active, words, _NOWHERE)
+    if (words[:, 1:] < words[:, :-1]).any():
+        words = np.sort(words, axis=1)
+    new = words != _NOWHERE
+    new[:, 1:] &= words[:, 1:] != words[:, :-1]
+    rows, _ = np.nonzero(new)
+    per_bank = np.bincount(rows * BANKS + words[new] % BANKS, minlength=len(words) * BANKS)
+    most: NDArray[np.int64] = per_bank.reshape(len(words), BANKS).max(axis=1)
+    return most.astype(np.int32)
+
+
+def load_store_quarter_cycles(wavefront_counts: NDArray[np.int32], lines: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Time of global requests in the SM's load/store unit, in quarter-cycles (M1).
+
+    ``max(wavefronts, (lines + 3) / 4)`` cycles: data banks or tag lookups, whichever takes longer.
+
+    >>> load_store_quarter_cycles(np.array([1, 1, 32]), np.array([1, 33, 32])).tolist()
+    [4, 36, 128]
+    """
+    result: NDArray[np.int32] = np.maximum(4 * wavefront_counts, lines + 3).astype(np.int32)
+    return result

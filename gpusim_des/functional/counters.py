@@ -1,0 +1,116 @@
+"""What a launch counted, under the field's names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, fields
+
+from gpusim_des.grid import WARP_SIZE
+from gpusim_des.trace import SECTOR_BYTES
+
+
+@dataclass
+class Counters:
+    """Counters of one launch; all are sums over the grid except ``shared_bytes_per_block``.
+
+    A *request* is one warp executing one memory operation with at least one active lane; a *sector* is 32 bytes.
+    Names follow Nsight Compute (``l1tex__t_requests…``, ``l1tex__t_sectors…``, ``smsp__inst_executed``).
+    """
+
+    blocks: int = 0
+    threads: int = 0
+    warp_instructions: int = 0
+    active_lanes: int = 0
+    """Active lanes summed over warp instructions (Nsight: ``smsp__thread_inst_executed``)."""
+    global_load_requests: int = 0
+    global_store_requests: int = 0
+    global_load_sectors: int = 0
+    global_store_sectors: int = 0
+    global_load_bytes_requested: int = 0
+    global_store_bytes_requested: int = 0
+    shared_requests: int = 0
+    shared_wavefronts: int = 0
+    barriers: int = 0
+    """Block-wide barriers, counted once per block."""
+    branches: int = 0
+    """Warps that met a branch."""
+    divergent_branches: int = 0
+    """Warps whose lanes went both ways at a branch."""
+    shared_bytes_per_block: int = 0
+    instruction_mix: Counter[str] = field(default_factory=Counter)
+    """Warp instructions by operation class."""
+
+    def add(self, other: Counters) -> None:
+        """Add the counts of other blocks of the same launch."""
+        for f in fields(self):
+            mine, theirs = getattr(self, f.name), getattr(other, f.name)
+            if f.name == "shared_bytes_per_block":
+                self.shared_bytes_per_block = max(mine, theirs)
+            elif isinstance(mine, Counter):
+                mine.update(theirs)
+            else:
+                setattr(self, f.name, mine + theirs)
+
+    @property
+    def global_bytes_requested(self) -> int:
+        """Bytes that active lanes asked for, loads and stores."""
+        return self.global_load_bytes_requested + self.global_store_bytes_requested
+
+    @property
+    def sector_bytes(self) -> int:
+        """Bytes in all sectors: what memory must move without caches."""
+        return SECTOR_BYTES * (self.global_load_sectors + self.global_store_sectors)
+
+    @property
+    def coalescing_efficiency(self) -> float:
+        """Requested bytes over moved bytes; 1 without accesses. Above 1 when lanes share elements."""
+        return self.global_bytes_requested / self.sector_bytes if self.sector_bytes else 1.0
+
+    @property
+    def load_sectors_per_request(self) -> float:
+        """Sectors per load request; 4 is ideal for 4-byte elements."""
+        return self.global_load_sectors / self.global_load_requests if self.global_load_requests else 0.0
+
+    @property
+    def store_sectors_per_request(self) -> float:
+        """Sectors per store request; 4 is ideal for 4-byte elements."""
+        return self.global_store_sectors / self.global_store_requests if self.global_store_requests else 0.0
+
+    @property
+    def simt_efficiency(self) -> float:
+        """Active lanes over lane slots of all issued instructions, 0…1; 1 without instructions."""
+        return self.active_lanes / (WARP_SIZE * self.warp_instructions) if self.warp_instructions else 1.0
+
+    @property
+    def bank_conflict_factor(self) -> float:
+        """Wavefronts per shared request; 1 without requests."""
+        return self.shared_wavefronts / self.shared_requests if self.shared_requests else 1.0
+
+    def summary(self) -> str:
+        """Readable table of the counters.
+
+        >>> print(Counters(blocks=4, threads=1024, warp_instructions=128, active_lanes=4000).summary().splitlines()[2])
+        warp instructions                     128
+        """
+        rows: list[tuple[str, str]] = [
+            ("blocks", f"{self.blocks:,}"),
+            ("threads", f"{self.threads:,}"),
+            ("warp instructions", f"{self.warp_instructions:,}"),
+            *((f"  {name}", f"{n:,}") for name, n in self.instruction_mix.most_common()),
+            ("SIMT efficiency", f"{self.simt_efficiency:.1%}"),
+            ("global load requests", f"{self.global_load_requests:,}"),
+            ("global load sectors", f"{self.global_load_sectors:,}"),
+            ("sectors per load request", f"{self.load_sectors_per_request:.2f}"),
+            ("global store requests", f"{self.global_store_requests:,}"),
+            ("global store sectors", f"{self.global_store_sectors:,}"),
+            ("sectors per store request", f"{self.store_sectors_per_request:.2f}"),
+            ("coalescing efficiency", f"{self.coalescing_efficiency:.1%}"),
+            ("shared requests", f"{self.shared_requests:,}"),
+            ("shared wavefronts", f"{self.shared_wavefronts:,}"),
+            ("bank conflict factor", f"{self.bank_conflict_factor:.2f}"),
+            ("barriers", f"{self.barriers:,}"),
+            ("branches", f"{self.branches:,}"),
+            ("divergent branches", f"{self.divergent_branches:,}"),
+            ("shared bytes per block", f"{self.shared_bytes_per_block:,}"),
+        ]
+        return "\n".join(f"{name:<27}{value:>14}" for name, value in rows)

@@ -1,0 +1,113 @@
+"""From the events of a chunk to the streams of its warps: what the machine did becomes contract 1."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.functional.machine import Event, Machine
+from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, Footprint, KernelTrace, Stream, TraceChunk
+
+
+def record(machine: Machine, trace: KernelTrace) -> None:
+    """Add the blocks of a finished machine to the trace."""
+    warps = machine.warps
+    shape = (machine.shape[0], machine.config.warps_per_block)
+    streams = _streams(machine.events, warps, trace)
+    footprints, table, base_start, bases = _footprints(machine.events, warps)
+    chunk = TraceChunk.of(streams.reshape(shape), footprints.reshape(shape), table, base_start, bases)
+    trace.add_chunk(machine.blocks, chunk)
+
+
+def _groups(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Distinct rows of a matrix: number of the first row of each group, and the group of every row."""
+    if rows.shape[1] == 0 or (rows == rows[0]).all():
+        return np.zeros(1, np.int64), np.zeros(len(rows), np.int32)
+    data = np.ascontiguousarray(rows)
+    keys = data.view(np.dtype((np.void, data.shape[1] * data.itemsize))).reshape(-1)
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    return first, group.astype(np.int32).reshape(-1)
+
+
+def _streams(events: list[Event], warps: int, trace: KernelTrace) -> NDArray[np.int32]:
+    """Stream number of every warp."""
+    lanes = np.array([e.lanes for e in events], np.uint8).reshape(len(events), warps).T
+    first, group = _groups(lanes)
+    ops = np.array([e.op for e in events], np.uint8)
+    lines = np.array([e.line for e in events], np.int32)
+    reader = np.repeat(np.arange(len(events)), [len(e.producers) for e in events])
+    producer = np.array([p for e in events for p in e.producers], np.int64)
+    numbers = [_stream_of(lanes[row], ops, lines, reader, producer, trace) for row in first.tolist()]
+    result: NDArray[np.int32] = np.array(numbers, np.int32)[group]
+    return result
+
+
+def _stream_of(
+    lanes: NDArray[np.uint8],
+    ops: NDArray[np.uint8],
+    lines: NDArray[np.int32],
+    reader: NDArray[np.int64],
+    producer: NDArray[np.int64],
+    trace: KernelTrace,
+) -> int:
+    """Number of the stream of a warp with these active lanes: only what it executed, dependencies included."""
+    active = lanes > 0
+    position = np.cumsum(active) - 1
+    kept = active[reader] & active[producer]
+    counts = np.bincount(position[reader[kept]], minlength=int(active.sum()))
+    stream = Stream(
+        ops[active],
+        lanes[active],
+        lines[active],
+        np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        position[producer[kept]].astype(np.int32),
+    )
+    digest = blake2b(digest_size=16)
+    for array in (stream.ops, stream.lanes, stream.lines, stream.dep_start, stream.deps):
+        digest.update(array.tobytes())
+    return trace.intern_stream(digest.digest(), stream)
+
+
+def _footprints(
+    events: list[Event], warps: int
+) -> tuple[NDArray[np.int32], list[Footprint], NDArray[np.int64], NDArray[np.int64]]:
+    """Footprint number of every warp, the footprints, and the base sectors warp after warp."""
+    memory = [e for e in events if e.op in MEMORY_OPS]
+    quarters = np.array([e.quarter_cycles for e in memory], np.int32).reshape(len(memory), warps).T
+    touched = [e.sectors for e in memory if e.op in GLOBAL_OPS and e.sectors is not None]
+    counts = np.array([s.counts for s in touched], np.int64).reshape(len(touched), warps)
+    sectors = _warp_major(counts, np.concatenate([s.numbers for s in touched]) if touched else np.zeros(0, np.int64))
+    counts = counts.T
+    flat = counts.reshape(-1)
+    start = np.concatenate([[0], np.cumsum(flat)])
+    used = flat > 0
+    bases = sectors[start[:-1][used]]
+    offsets = sectors - np.repeat(bases, flat[used])
+    base_start = np.concatenate([[0], np.cumsum((counts > 0).sum(axis=1))]).astype(np.int64)
+    per_warp = counts.sum(axis=1)
+    if len(set(per_warp.tolist())) == 1:
+        shapes = np.concatenate([quarters, counts, offsets.reshape(warps, -1)], axis=1)
+        first, group = _groups(shapes)
+    else:
+        first, group = np.arange(warps), np.arange(warps, dtype=np.int32)
+    warp_start = np.concatenate([[0], np.cumsum(per_warp)])
+    table = []
+    for row in first.tolist():
+        sizes = counts[row][counts[row] > 0]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+        table.append(
+            Footprint(quarters[row][quarters[row] > 0], starts, offsets[warp_start[row] : warp_start[row + 1]])
+        )
+    return group, table, base_start, bases
+
+
+def _warp_major(counts: NDArray[np.int64], sectors: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Reorder sectors from access after access (counts: accesses × warps) to warp after warp."""
+    by_access = counts.reshape(-1)
+    begins = (np.cumsum(by_access) - by_access).reshape(counts.shape).T.reshape(-1)
+    sizes = counts.T.reshape(-1)
+    ends = np.cumsum(sizes)
+    return sectors[np.repeat(begins - (ends - sizes), sizes) + np.arange(len(sectors))]
