@@ -1,0 +1,64 @@
+"""The only door from the engine to the timeline; it costs nothing where nobody looks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpusim_des.timeline import BlockSpan, IssueEvent, StateSpan, WarpHistory, WarpState
+from gpusim_des.timing.warp import Warp
+
+Detail = Literal["kernel", "sm", "warp"]
+"""What is recorded: totals; spans of blocks as well; states and instructions of every warp as well."""
+
+
+class Probe:
+    """Collects what the chosen level of detail asks for."""
+
+    def __init__(self, detail: Detail) -> None:
+        self.wants_blocks = detail != "kernel"
+        self.wants_warps = detail == "warp"
+        self.blocks: list[BlockSpan] = []
+        self.warps: list[WarpHistory] = []
+        self._states: dict[int, list[StateSpan]] = {}
+        self._issues: dict[int, list[IssueEvent]] = {}
+
+    def block(self, span: BlockSpan) -> None:
+        """Record a block whose slot is free again."""
+        if self.wants_blocks:
+            self.blocks.append(span)
+
+    def state(self, warp: Warp, state: WarpState, start: int, end: int) -> None:
+        """Record that a warp was in one state; call only if ``wants_warps``."""
+        spans = self._states.setdefault(warp.age, [])
+        if spans and spans[-1].state == state and spans[-1].end_cycle == start:
+            start = spans.pop().start_cycle
+        spans.append(StateSpan(state, start, end))
+
+    def issue(self, warp: Warp, cycle: int) -> None:
+        """Record an issued instruction; call only if ``wants_warps``, before the warp moves on."""
+        index = warp.next
+        program = warp.program
+        event = IssueEvent(cycle, index, program.ops[index].label, warp.complete[index], program.lines[index])
+        self._issues.setdefault(warp.age, []).append(event)
+
+    def exit(self, warp: Warp, kernel: int, sm: int) -> None:
+        """Record the history of a warp that has left; call only if ``wants_warps``."""
+        states = self._states.pop(warp.age)
+        # Completion of a global load is known only after its issue was recorded.
+        issues = [
+            e if e.complete_cycle >= 0 else IssueEvent(e.cycle, e.index, e.op, warp.complete[e.index], e.line)
+            for e in self._issues.pop(warp.age, [])
+        ]
+        self.warps.append(
+            WarpHistory(
+                kernel,
+                warp.block.block,
+                warp.number,
+                sm,
+                warp.sub_partition,
+                states[0].start_cycle,
+                states[-1].end_cycle,
+                tuple(states),
+                tuple(issues),
+            )
+        )

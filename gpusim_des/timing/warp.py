@@ -1,0 +1,160 @@
+"""A resident warp: its place in the program, its scoreboard, and the account of its cycles (rules I4 and I7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpusim_des.timeline import WarpState
+from gpusim_des.timing.address_hash import Packet
+from gpusim_des.timing.program import Program
+
+if TYPE_CHECKING:
+    from gpusim_des.timing.sm import ResidentBlock
+
+NEVER = -1
+"""Result not known yet, in the scoreboard."""
+
+_BARRIER, _BRANCH = WarpState.BARRIER, WarpState.BRANCH_RESOLVING
+_LONG, _SHORT, _WAIT = WarpState.LONG_SCOREBOARD, WarpState.SHORT_SCOREBOARD, WarpState.WAIT
+_DRAIN, _START = WarpState.DRAIN, WarpState.NO_INSTRUCTION
+
+
+class Warp:
+    """One warp on an SM.
+
+    Its waiting is kept as deadlines: until which cycle each reason of rule I7 holds. Deadlines in priority order cut
+    the time since the last issue into states, without looking at every cycle.
+    """
+
+    __slots__ = (
+        "age",
+        "barrier_until",
+        "block",
+        "blocked",
+        "branch_until",
+        "complete",
+        "deadlines",
+        "global_access",
+        "in_flight",
+        "issued",
+        "last_memory",
+        "last_result",
+        "memory_access",
+        "next",
+        "number",
+        "occupied_at_ready",
+        "packets",
+        "program",
+        "quarter_cycles",
+        "ready",
+        "since",
+        "start",
+        "sub_partition",
+        "waits_at_barrier",
+    )
+
+    def __init__(
+        self,
+        block: ResidentBlock,
+        number: int,
+        age: int,
+        sub_partition: int,
+        program: Program,
+        quarter_cycles: list[int],
+        packets: list[tuple[Packet, ...]],
+    ) -> None:
+        self.block = block
+        self.number = number
+        self.age = age
+        """Dispatch order: blocks in the order of dispatch, warps in the order of their numbers (T2)."""
+        self.sub_partition = sub_partition
+        self.program = program
+        self.quarter_cycles = quarter_cycles
+        self.packets = packets
+        self.next = 0
+        """Number of the next instruction."""
+        self.complete = [NEVER] * len(program.ops)
+        """Scoreboard: cycle at which each instruction's result can be used."""
+        self.memory_access = 0
+        self.global_access = 0
+        self.in_flight = 0
+        """Global loads whose reply is not known yet."""
+        self.issued = NEVER
+        """Cycle of the last issue."""
+        self.since = 0
+        """First cycle that is not accounted for yet."""
+        self.ready = 0
+        """Cycle from which all operands are complete."""
+        self.occupied_at_ready = 0
+        self.waits_at_barrier = False
+        self.blocked = False
+        """An operand of the next instruction is under way and nobody knows yet when it comes."""
+        self.barrier_until = 0
+        self.branch_until = 0
+        self.start = 0
+        """Cycle at which the warp became resident."""
+        self.last_memory = 0
+        """Cycle at which the last memory operation so far is done."""
+        self.last_result = 0
+        """Cycle at which the last other result so far is complete."""
+        self.deadlines: list[tuple[WarpState, int]] = []
+        """Reasons that keep the next instruction back and the cycles at which they end, in the order of I7."""
+
+    @property
+    def finished(self) -> bool:
+        """All instructions are issued."""
+        return self.next == len(self.program.ops)
+
+    def begin(self, cycle: int, start_cycle: int) -> None:
+        """Become resident at `cycle`, with the first instruction possible at `start_cycle` (G3)."""
+        self.start = self.since = cycle
+        self.issued = start_cycle - 1
+        self.ready = start_cycle
+        self.deadlines = [(_START, start_cycle)]
+
+    def plan(self) -> bool:
+        """Find out until when the next instruction is kept back; returns whether that is known yet."""
+        program, complete = self.program, self.complete
+        long = short = wait = 0
+        for producer in program.deps[self.next]:
+            cycle = complete[producer]
+            if cycle == NEVER:
+                self.blocked = True
+                return False
+            state = program.waiting[producer]
+            if state is _WAIT:
+                wait = cycle if cycle > wait else wait
+            elif state is _LONG:
+                long = cycle if cycle > long else long
+            else:
+                short = cycle if cycle > short else short
+        self.blocked = False
+        deadlines = self.deadlines = []
+        ready = self.issued + 1
+        for state, until in (
+            (_BARRIER, self.barrier_until),
+            (_BRANCH, self.branch_until),
+            (_LONG, long),
+            (_SHORT, short),
+            (_WAIT, wait),
+        ):
+            if until > ready:
+                ready = until
+                deadlines.append((state, until))
+        self.ready = ready
+        return True
+
+    def plan_drain(self) -> int:
+        """Deadlines after the last issue: memory first, then other results; returns the cycle of the exit."""
+        deadlines = self.deadlines = list(self.deadlines) if self.next == 0 else []
+        end = self.issued + 1
+        for state, until in (
+            (_BARRIER, self.barrier_until),
+            (_DRAIN, self.last_memory),
+            (_BRANCH, self.branch_until),
+            (_WAIT, self.last_result),
+        ):
+            if until > end:
+                end = until
+                deadlines.append((state, until))
+        return end
