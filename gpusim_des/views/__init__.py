@@ -1,0 +1,30 @@
+"""Figures of simulations, and traces for other viewers.
+
+Every figure function takes its data first, draws on ``ax`` or on a new figure, returns the Axes and never shows or
+saves anything: ``views.timeline(sim).figure.savefig("run.png")``. A new figure is unknown to pyplot, so nothing needs
+to be closed. For a window pass the Axes of ``plt.subplots(layout="constrained")``, which leaves room for the legend.
+Matplotlib is imported at the first figure, not with the package.
+"""
+
+from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
+from gpusim_des.views.latency_curve import LatencyRow, latency_curve
+from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
+from gpusim_des.views.stalls import stalls
+from gpusim_des.views.timeline import timeline
+from gpusim_des.views.warp_timeline import warp_timeline
+from gpusim_des.views.waves_curve import waves_curve
+
+__all__ = [
+    "KERNEL_COLORS",
+    "STATE_STYLES",
+    "LatencyRow",
+    "Style",
+    "chrome_trace",
+    "kernel_color",
+    "latency_curve",
+    "save_chrome_trace",
+    "stalls",
+    "timeline",
+    "warp_timeline",
+    "waves_curve",
+]

@@ -1,0 +1,261 @@
+"""A timeline as Chrome Trace Event JSON, for Perfetto (ui.perfetto.dev) and ``chrome://tracing``.
+
+Tracks: the process ``GPU`` holds the kernels and a counter of resident blocks for each; a process for each SM holds
+one thread for each block slot, and, if warps were recorded, one for each warp.
+
+Times are microseconds, as the format demands. Up to eight seconds each is the exact decimal of its femtoseconds:
+floating-point numbers of this size lie closer together than 1e-9, and Python prints the shortest decimal that reads
+back as the same number.
+"""
+
+from __future__ import annotations
+
+import gzip
+import heapq
+import io
+import os
+import secrets
+from collections import defaultdict
+from collections.abc import Iterator
+from json import JSONEncoder
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gpusim_des.timeline import HasTimeline, KernelTiming, Timeline, WarpHistory, WarpState
+from gpusim_des.views.figure import FS_PER_US, timeline_of
+
+GPU = "GPU"
+"""Name of the process that holds the kernels."""
+
+FIRST_WARP_TID = 1001
+"""Thread number of an SM's first warp; block slots stand below."""
+
+_encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+class _Event(NamedTuple):
+    start_fs: int
+    thread: str
+    """Name of the thread, empty for events of the whole process."""
+    fields: dict[str, Any]
+
+
+class _Track(NamedTuple):
+    pid: int
+    tid: int
+    name: str
+
+    def slice(self, name: str, start_fs: int, end_fs: int, *, cat: str, args: dict[str, Any]) -> _Event:
+        """Return a complete event (``X``) on this track."""
+        times = {"ts": _us(start_fs), "dur": _us(end_fs - start_fs)}
+        fields = {"name": name, "cat": cat, "ph": "X", **times, "pid": self.pid, "tid": self.tid, "args": args}
+        return _Event(start_fs, self.name, fields)
+
+
+def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) -> dict[str, Any]:
+    """Return the timeline as a Chrome trace: a dictionary that ``json.dump`` can write.
+
+    Parameters
+    ----------
+    sim
+        What ``simulate()`` returned, or its timeline. Blocks need ``detail="sm"``, warps ``detail="warp"``.
+    max_events
+        Most events to keep, names of processes and threads aside. If there are more, the earliest are kept; then
+        ``otherData["notice"]`` and a mark on the time axis say how many are missing.
+
+    Raises
+    ------
+    ValueError
+        If `max_events` is not positive.
+    """
+    if max_events < 1:
+        raise ValueError(f"max_events = {max_events}: must be at least 1; leave it out for a million")
+    timeline = timeline_of(sim)
+    total = 0
+
+    def counted() -> Iterator[_Event]:
+        nonlocal total
+        for event in _events(timeline):
+            total += 1
+            yield event
+
+    kept = heapq.nsmallest(max_events, counted(), key=lambda e: e.start_fs)
+    other: dict[str, Any] = {"generator": "gpusim_des", "gpu": timeline.gpu_name}
+    events = _names(timeline, kept) + [e.fields for e in kept]
+    if total > len(kept):
+        notice = f"trace cut: the earliest {len(kept):,} of {total:,} events; raise max_events to see the rest"
+        other["notice"] = notice
+        events.append(
+            {"name": notice, "ph": "i", "s": "g", "ts": _us(kept[-1].start_fs), "pid": _gpu_pid(timeline), "tid": 1}
+        )
+    return {"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}
+
+
+def save_chrome_trace(
+    sim: HasTimeline | Timeline, path: str | os.PathLike[str], *, max_events: int = 1_000_000
+) -> None:
+    """Write `chrome_trace` to `path`, compressed if the name ends in ``.gz``; both viewers open either.
+
+    The file appears whole or not at all: it is written under another name and renamed at the end.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder does not exist.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
+    trace = chrome_trace(sim, max_events=max_events)
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with draft.open("xb") as raw:
+            if target.suffix == ".gz":
+                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+                    _write(trace, io.TextIOWrapper(packed, encoding="utf-8", newline="\n"))
+            else:
+                _write(trace, io.TextIOWrapper(raw, encoding="utf-8", newline="\n"))
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write(trace: dict[str, Any], text: io.TextIOWrapper) -> None:
+    """Write one event on a line, so that text tools can read the file and memory holds one line at a time."""
+    with text:
+        text.write(_encode({k: v for k, v in trace.items() if k != "traceEvents"})[:-1] + ',"traceEvents":[\n')
+        for number, event in enumerate(trace["traceEvents"]):
+            text.write((",\n" if number else "") + _encode(event))
+        text.write("\n]}\n")
+
+
+def _us(fs: int) -> float:
+    """Microseconds; the quotient of two integers is rounded once."""
+    return fs / FS_PER_US
+
+
+def _gpu_pid(timeline: Timeline) -> int:
+    """Return the process number after the last SM; number 0 means the idle process to viewers."""
+    return timeline.sms + 1
+
+
+def _cycles(timeline: Timeline, fs: int) -> int | float:
+    """Duration in SM cycles, an integer where it is whole."""
+    whole, rest = divmod(fs, timeline.sm_period_fs)
+    return round(fs / timeline.sm_period_fs, 3) if rest else whole
+
+
+def _events(timeline: Timeline) -> Iterator[_Event]:
+    """All events, track by track."""
+    yield from _kernel_events(timeline)
+    yield from _counter_events(timeline)
+    yield from _block_events(timeline)
+    yield from _warp_events(timeline)
+
+
+def _kernel_events(timeline: Timeline) -> Iterator[_Event]:
+    """One slice for each kernel, on the first row where no other is still running."""
+    rows: list[int] = []
+    for number, kernel in sorted(enumerate(timeline.kernels), key=lambda nk: (nk[1].start_fs, nk[0])):
+        row = next((r for r, end in enumerate(rows) if end <= kernel.start_fs), len(rows))
+        rows[row : row + 1] = [kernel.end_fs]
+        name = "kernels" if row == 0 else f"kernels, concurrent {row}"
+        args = _kernel_args(number, kernel)
+        track = _Track(_gpu_pid(timeline), row + 1, name)
+        yield track.slice(kernel.name, kernel.start_fs, kernel.end_fs, cat="kernel", args=args)
+
+
+def _kernel_args(number: int, kernel: KernelTiming) -> dict[str, Any]:
+    """Return what a click on a kernel shows; the first three names and meanings are those of PyTorch's profiler."""
+    blocks_per_sm = kernel.blocks / kernel.sms
+    return {
+        "blocks per SM": round(blocks_per_sm, 6),
+        "warps per SM": round(blocks_per_sm * kernel.warps_per_block, 6),
+        "est. achieved occupancy %": round(100 * kernel.achieved_occupancy, 3),
+        "theoretical occupancy %": round(100 * kernel.theoretical_occupancy, 3),
+        "occupancy limiter": kernel.occupancy_limiter,
+        "kernel": number,
+        "blocks": kernel.blocks,
+        "warps per block": kernel.warps_per_block,
+        "blocks that fit per SM": kernel.blocks_per_sm,
+        "cycles": kernel.cycles,
+        "warp instructions": kernel.warp_instructions,
+        "DRAM bytes": kernel.dram_bytes,
+        "main stall": kernel.main_stall,
+    }
+
+
+def _counter_events(timeline: Timeline) -> Iterator[_Event]:
+    """Resident blocks of each kernel, once for every moment at which they change."""
+    changes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for span in timeline.blocks:
+        changes[span.kernel][span.start_fs] += 1
+        changes[span.kernel][span.end_fs] -= 1
+    for kernel in sorted(changes):
+        name = f"resident blocks: {timeline.kernels[kernel].name} ({kernel})"
+        resident = 0
+        for moment, change in sorted(changes[kernel].items()):
+            resident += change
+            if change:
+                fields = {"name": name, "ph": "C", "ts": _us(moment), "pid": _gpu_pid(timeline)}
+                yield _Event(moment, "", {**fields, "args": {"blocks": resident}})
+
+
+def _block_events(timeline: Timeline) -> Iterator[_Event]:
+    """One slice for each block, in the thread of its slot."""
+    for span in timeline.blocks:
+        name = timeline.kernels[span.kernel].name
+        args = {
+            "kernel": span.kernel,
+            "block": span.block,
+            "cycles": _cycles(timeline, span.end_fs - span.start_fs),
+        }
+        track = _Track(span.sm + 1, span.slot + 1, f"block slot {span.slot}")
+        yield track.slice(f"{name} block {span.block}", span.start_fs, span.end_fs, cat="block", args=args)
+
+
+def _warp_events(timeline: Timeline) -> Iterator[_Event]:
+    """One slice for each state of each warp, in a thread of its own."""
+    threads: dict[int, int] = defaultdict(int)
+    period = timeline.sm_period_fs
+    for warp in sorted(timeline.warps, key=lambda w: (w.sm, w.kernel, w.block, w.warp)):
+        tid = FIRST_WARP_TID + threads[warp.sm]
+        threads[warp.sm] += 1
+        kernel = timeline.kernels[warp.kernel].name
+        track = _Track(warp.sm + 1, tid, f"{kernel} ({warp.kernel}) block {warp.block} warp {warp.warp}")
+        for start, end, state, ops in _states(warp):
+            args: dict[str, Any] = {"cycle": start, "cycles": end - start, "sub-partition": warp.sub_partition}
+            if ops:
+                args["issued"] = ops
+            yield track.slice(state.suffix, start * period, end * period, cat="warp", args=args)
+
+
+def _states(warp: WarpHistory) -> Iterator[tuple[int, int, WarpState, list[str]]]:
+    """Start, end and state of each span of a warp, and the instructions issued in it."""
+    issues = iter(sorted(warp.issues, key=lambda i: i.cycle))
+    issue = next(issues, None)
+    for span in warp.states:
+        ops = []
+        while issue is not None and issue.cycle < span.end_cycle:
+            ops.append(issue.op)
+            issue = next(issues, None)
+        yield span.start_cycle, span.end_cycle, span.state, ops
+
+
+def _names(timeline: Timeline, events: list[_Event]) -> list[dict[str, Any]]:
+    """Names and order of all processes and threads that the events use, the GPU first."""
+    threads = {(e.fields["pid"], e.fields["tid"]): e.thread for e in events if e.thread}
+    gpu = _gpu_pid(timeline)
+    named: list[dict[str, Any]] = []
+
+    def add(what: str, pid: int, tid: int, **args: str | int) -> None:
+        named.append({"name": what, "ph": "M", "pid": pid, "tid": tid, "args": args})
+
+    for pid in [gpu, *sorted({p for p, _ in threads} - {gpu})]:
+        label = f"{GPU} {timeline.gpu_name}" if pid == gpu else f"SM {pid - 1}"
+        add("process_name", pid, 0, name=label)
+        add("process_sort_index", pid, 0, sort_index=0 if pid == gpu else pid)
+    for (pid, tid), name in sorted(threads.items()):
+        add("thread_name", pid, tid, name=name)
+        add("thread_sort_index", pid, tid, sort_index=tid)
+    return named

@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from dataclasses import replace
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpusim_des.timeline import BlockSpan, KernelTiming, Timeline
+from gpusim_des.views import chrome_trace, save_chrome_trace
+
+pytest_plugins = ["tests.timelines"]
+
+Event = dict[str, Any]
+
+
+def load(path: Path) -> dict[str, Any]:
+    text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return json.loads(text, parse_float=Decimal)  # type: ignore[no-any-return]
+
+
+def exact(trace: dict[str, Any]) -> list[Event]:
+    """Events as a reader with unlimited precision sees them."""
+    return json.loads(json.dumps(trace), parse_float=Decimal)["traceEvents"]  # type: ignore[no-any-return]
+
+
+def slices(events: list[Event], category: str) -> list[Event]:
+    return [e for e in events if e["ph"] == "X" and e["cat"] == category]
+
+
+def names(events: list[Event], what: str) -> dict[tuple[int, int], str]:
+    return {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == what}
+
+
+def assert_no_overlap(events: list[Event]) -> None:
+    tracks: dict[tuple[int, int], list[tuple[Decimal, Decimal]]] = defaultdict(list)
+    for e in events:
+        if e["ph"] == "X":
+            tracks[e["pid"], e["tid"]].append((Decimal(e["ts"]), Decimal(e["ts"]) + Decimal(e["dur"])))
+    for track, spans in tracks.items():
+        spans.sort()
+        for (_, end), (start, _) in pairwise(spans):
+            assert end <= start, track
+
+
+def test_each_sm_is_a_process_and_each_slot_a_thread(three_waves: Timeline) -> None:
+    events = exact(chrome_trace(three_waves))
+    assert names(events, "process_name") == {(1, 0): "SM 0", (2, 0): "SM 1", (3, 0): "GPU tiny"}
+    assert names(events, "thread_name")[1, 1] == "block slot 0"
+    assert names(events, "thread_name")[3, 1] == "kernels"
+    order = {e["pid"]: e["args"]["sort_index"] for e in events if e["name"] == "process_sort_index"}
+    assert order == {3: 0, 1: 1, 2: 2}
+    block = slices(events, "block")[2]
+    assert block == {
+        "name": "add block 2",
+        "cat": "block",
+        "ph": "X",
+        "ts": Decimal("0.02"),
+        "dur": Decimal("0.015"),
+        "pid": 1,
+        "tid": 1,
+        "args": {"kernel": 0, "block": 2, "cycles": 30},
+    }
+
+
+def test_kernels_carry_the_names_that_profiler_tools_read(three_waves: Timeline) -> None:
+    (kernel,) = slices(exact(chrome_trace(three_waves)), "kernel")
+    assert (kernel["name"], kernel["ts"], kernel["dur"]) == ("add", Decimal("0.005"), Decimal("0.045"))
+    args = kernel["args"]
+    assert (args["blocks per SM"], args["warps per SM"]) == (3, 6)  # six blocks of two warps on two SMs
+    assert args["est. achieved occupancy %"] == Decimal("13.889")
+    assert (args["cycles"], args["main stall"]) == (90, "long_scoreboard")
+
+
+def test_concurrent_kernels_get_tracks_of_their_own(two_kernels: Timeline) -> None:
+    events = exact(chrome_trace(two_kernels))
+    assert [(e["name"], e["tid"]) for e in slices(events, "kernel")] == [("add", 1), ("_scale", 2)]
+    assert_no_overlap(events)
+
+
+def test_counters_follow_the_resident_blocks(two_kernels: Timeline) -> None:
+    events = exact(chrome_trace(two_kernels))
+    counted = [(e["ts"] * 2000, e["args"]["blocks"]) for e in events if e["name"] == "resident blocks: add (0)"]
+    assert counted == [(0, 2), (32, 1), (60, 0)]  # in cycles; nothing changes at 30
+    other = [e["args"]["blocks"] for e in events if e["name"] == "resident blocks: _scale (1)"]
+    assert other == [1, 2, 1, 0]
+
+
+def test_warp_states_are_slices_of_a_thread_for_each_warp(three_waves: Timeline) -> None:
+    events = exact(chrome_trace(three_waves))
+    threads = {key: name for key, name in names(events, "thread_name").items() if key[1] >= 1001}
+    assert len(threads) == 12
+    assert threads[1, 1001] == "add (0) block 0 warp 0"
+    first = [e for e in slices(events, "warp") if (e["pid"], e["tid"]) == (1, 1001)]
+    assert [e["name"] for e in first] == ["no_instruction", "selected", "long_scoreboard", "selected", "drain"]
+    assert first[1]["args"] == {"cycle": 14, "cycles": 1, "sub-partition": 0, "issued": ["global_load"]}
+    assert sum(e["dur"] for e in first) == Decimal("0.015")
+    assert_no_overlap(events)
+
+
+def test_a_run_without_detail_shows_its_kernels(no_detail: Timeline) -> None:
+    events = exact(chrome_trace(no_detail))
+    assert [e["ph"] for e in events if e["ph"] != "M"] == ["X"]
+    assert chrome_trace(Timeline("tiny", 2, 500_000))["traceEvents"][0]["args"] == {"name": "GPU tiny"}
+
+
+@given(fs=st.integers(0, 8 * 10**15))
+def test_a_femtosecond_count_is_written_as_its_exact_decimal(fs: int) -> None:
+    timeline = Timeline("tiny", 1, 1, (), ())
+    timeline = replace(timeline, kernels=(KERNEL,), blocks=(BlockSpan(0, 0, 0, 0, fs, 2 * fs),))
+    (block,) = slices(exact(chrome_trace(timeline)), "block")
+    assert Decimal(block["ts"]) == Decimal(block["dur"]) == Decimal(fs) / 10**9
+
+
+KERNEL = KernelTiming(
+    name="k",
+    start_fs=0,
+    end_fs=1,
+    cycles=1,
+    blocks=1,
+    warps_per_block=1,
+    blocks_per_sm=1,
+    sms=1,
+    warp_instructions=0,
+    resident_warp_cycles=0,
+    stalls={},
+    achieved_occupancy=0.0,
+    theoretical_occupancy=1.0,
+    occupancy_limiter="warps",
+    dram_bytes=0,
+    dram_read_bytes=0,
+    dram_write_bytes=0,
+)
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> Timeline:
+    """Blocks of any start and length in the lowest free slot of their SM, and kernels that overlap at will."""
+    blocks: list[BlockSpan] = []
+    free: dict[int, list[int]] = {0: [], 1: []}
+    starts = sorted(draw(st.lists(st.integers(0, 10**12), max_size=20)))
+    for number, start in enumerate(starts):
+        sm, end = draw(st.integers(0, 1)), start + draw(st.integers(0, 10**12))
+        slot = next((s for s, busy in enumerate(free[sm]) if busy <= start), len(free[sm]))
+        free[sm][slot : slot + 1] = [end]
+        blocks.append(BlockSpan(number % 2, number, sm, slot, start, end))
+    spans = draw(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), min_size=2, max_size=6))
+    kernels = tuple(replace(KERNEL, start_fs=a, end_fs=a + length) for a, length in spans)
+    return Timeline("tiny", 2, 1_000, kernels, tuple(blocks))
+
+
+@given(timeline=timelines(), max_events=st.integers(1, 60))
+def test_tracks_never_overlap_and_the_earliest_events_stay(timeline: Timeline, max_events: int) -> None:
+    events = exact(chrome_trace(timeline, max_events=max_events))
+    assert_no_overlap(events)
+    everything = [e for e in exact(chrome_trace(timeline)) if e["ph"] in "XC"]
+    kept = [e for e in events if e["ph"] in "XC"]
+    assert kept == everything[:max_events]
+    assert [e["ts"] for e in kept] == sorted(e["ts"] for e in kept)
+
+
+def test_a_cut_trace_says_so(three_waves: Timeline) -> None:
+    trace = chrome_trace(three_waves, max_events=10)
+    notice = trace["otherData"]["notice"]
+    assert notice == "trace cut: the earliest 10 of 69 events; raise max_events to see the rest"
+    mark = trace["traceEvents"][-1]
+    assert (mark["name"], mark["ph"], mark["s"], mark["ts"]) == (notice, "i", "g", 0.007)
+    assert len([e for e in trace["traceEvents"] if e["ph"] in "XC"]) == 10
+    assert "notice" not in chrome_trace(three_waves, max_events=69)["otherData"]
+    with pytest.raises(ValueError, match="max_events = 0: must be at least 1"):
+        chrome_trace(three_waves, max_events=0)
+
+
+@pytest.mark.parametrize("name", ["run.json", "run.json.gz"])
+def test_saved_traces_read_back_the_same_and_leave_nothing_else(
+    three_waves: Timeline, tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / name
+    save_chrome_trace(three_waves, path)
+    first = path.read_bytes()
+    save_chrome_trace(three_waves, str(path))
+    assert path.read_bytes() == first
+    assert load(path)["traceEvents"] == exact(chrome_trace(three_waves))
+    assert load(path)["otherData"] == {"generator": "gpusim_des", "gpu": "tiny"}
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_missing_folder_is_named(three_waves: Timeline, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"cannot write run\.json: there is no folder .*nowhere; create it"):
+        save_chrome_trace(three_waves, tmp_path / "nowhere" / "run.json")
+
+
+def test_a_failed_write_keeps_the_old_file(three_waves: Timeline, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text("old")
+    broken = replace(three_waves, kernels=(replace(three_waves.kernels[0], achieved_occupancy=float("nan")),))
+    with pytest.raises(ValueError, match="Out of range float values"):
+        save_chrome_trace(broken, path)
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["run.json"]
