@@ -1,0 +1,58 @@
+"""A GPU performance simulator that needs no GPU.
+
+Write a kernel, launch it on a `Device`, and see why it is fast or slow: ``dev.launch`` computes right results and
+counts what a GPU would do, ``dev.simulate`` plays that on a discrete-event model of the chip.
+"""
+
+from gpusim_des import analytic, views
+from gpusim_des.device import Device, Launch
+from gpusim_des.errors import (
+    BoundsError,
+    DeadlockError,
+    DeviceMemoryError,
+    KernelError,
+    LaunchError,
+    MaskError,
+    ModelError,
+    SimError,
+    TraceError,
+)
+from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
+from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.gpu import GPU, list_gpus, load_gpu
+from gpusim_des.grid import Dim3, cdiv
+from gpusim_des.simulation import Simulation
+from gpusim_des.timeline import KernelTiming, Timeline, WarpState
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "GPU",
+    "Block",
+    "BlockKernel",
+    "BoundsError",
+    "Counters",
+    "DeadlockError",
+    "Device",
+    "DeviceArray",
+    "DeviceMemoryError",
+    "Dim3",
+    "KernelError",
+    "KernelTiming",
+    "Launch",
+    "LaunchError",
+    "MaskError",
+    "ModelError",
+    "SimError",
+    "Simulation",
+    "Timeline",
+    "TraceError",
+    "WarpState",
+    "analytic",
+    "block_kernel",
+    "cdiv",
+    "list_gpus",
+    "load_gpu",
+    "views",
+]
