@@ -67,6 +67,7 @@ class Device:
         self.gpu = load_gpu(gpu)
         self.launches: list[Launch] = []
         self._memory = DeviceMemory(self.gpu.memory_bytes)
+        self._running: str | None = None
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
@@ -78,7 +79,7 @@ class Device:
 
     def free(self, array: DeviceArray) -> None:
         """Give an array's memory back; raises `DeviceMemoryError` if it was freed before or is another device's."""
-        self._check(array)
+        self._check_type(array)
         self._memory.free(array)
 
     def to_device(self, data: ArrayLike, name: str | None = None) -> DeviceArray:
@@ -105,11 +106,15 @@ class Device:
         """Largest use of device memory so far."""
         return self._memory.peak_bytes
 
-    def _check(self, array: object) -> None:
+    @staticmethod
+    def _check_type(array: object) -> None:
         if not isinstance(array, DeviceArray):
             raise DeviceMemoryError(
                 f"{type(array).__name__} is no device array: make one with dev.to_device(data) or dev.malloc(shape)"
             )
+
+    def _check(self, array: DeviceArray) -> None:
+        self._check_type(array)
         array.flat  # noqa: B018 - refuses an array that was freed
         if not self._memory.owns(array):
             raise DeviceMemoryError(f"array {array.name!r} belongs to another device: use it there")
@@ -176,18 +181,27 @@ class Device:
                     f"argument {name!r} of kernel {kernel.name!r} is a host array: "
                     f"copy it first, {name} = dev.to_device({name})"
                 )
+        if self._running is not None:
+            raise LaunchError(
+                f"kernel {self._running!r} launches {kernel.name!r}: a kernel cannot launch another one here; "
+                "launch both from the host, one after the other"
+            )
         assumed = () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
-        counters, trace = execute(
-            kernel,
-            config,
-            arguments,
-            counting=count,
-            registers=int(used),
-            shared_limit_bytes=self.gpu.shared_bytes_per_block_optin,
-            dynamic_shared_bytes=int(dynamic_shared),
-            assumptions=assumed,
-            progress=progress,
-        )
+        self._running = kernel.name
+        try:
+            counters, trace = execute(
+                kernel,
+                config,
+                arguments,
+                counting=count,
+                registers=int(used),
+                shared_limit_bytes=self.gpu.shared_bytes_per_block_optin,
+                dynamic_shared_bytes=int(dynamic_shared),
+                assumptions=assumed,
+                progress=progress,
+            )
+        finally:
+            self._running = None
         done = Launch(kernel.name, config, counters, trace)
         self.launches.append(done)
         return done

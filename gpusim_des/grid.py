@@ -81,7 +81,8 @@ def dim3(value: DimLike, what: str, limits: tuple[int, int, int]) -> Dim3:
                 "use gs.cdiv(n, block) to divide and round up"
             ) from None
         if not 1 <= size <= limit:
-            raise LaunchError(f"{what}.{axis} = {size}: must lie between 1 and {limit:,}")
+            remedy = "leave out a launch with nothing to do" if size < 1 else "spread it over the other dimensions"
+            raise LaunchError(f"{what}.{axis} = {size:,}: must lie between 1 and {limit:,}; {remedy}")
         sizes.append(size)
     return Dim3(*sizes)
 

@@ -115,9 +115,12 @@ class Stream:
         (2, (0,))
         """
         items = list(instructions)
+        for number, item in enumerate(items):
+            if not 1 <= item.lanes <= WARP_SIZE:
+                raise TraceError(f"instruction {number} has {item.lanes} active lanes: must lie between 1 and 32")
         stream = cls(
             ops=np.array([i.op for i in items], np.uint8),
-            lanes=np.array([i.lanes for i in items], np.int64).clip(0, 255).astype(np.uint8),
+            lanes=np.array([i.lanes for i in items], np.uint8),
             lines=np.array([i.line for i in items], np.int32),
             dep_start=np.cumsum([0, *(len(i.deps) for i in items)], dtype=np.int32),
             deps=np.array([d for i in items for d in i.deps], np.int32),
@@ -317,7 +320,7 @@ class KernelTrace:
 
     def block(self, block: int) -> list[WarpTrace]:
         """Warps of block number `block`, in order."""
-        number = int(self._chunk_of[block])
+        number = int(self._chunk_of[block]) if 0 <= block < self.config.blocks else -1
         if number < 0:
             raise TraceError(f"block {block} of kernel {self.name!r} was never recorded")
         if self._open is None or self._open[0] != number:
@@ -356,6 +359,8 @@ class KernelTrace:
         if len(widths) != 1 or 0 in widths:
             raise TraceError(f"blocks with {sorted(widths)} warps: all blocks of a grid have equally many, at least 1")
         trace = cls(name, LaunchConfig.of(len(blocks), widths.pop() * WARP_SIZE), **launch)
+        for stream in {id(w.stream): w.stream for warps in blocks for w in warps}.values():
+            stream.check()
         for number, warps in enumerate(blocks):
             streams = [trace.intern_stream(str(id(w.stream)).encode(), w.stream) for w in warps]
             chunk = TraceChunk.of(

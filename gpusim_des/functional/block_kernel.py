@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from gpusim_des.errors import KernelError, MaskError
 from gpusim_des.functional import instructions
-from gpusim_des.functional.lanes import Lanes, joint_producers, values_of
+from gpusim_des.functional.lanes import Lanes, cast, joint_producers, values_of
 from gpusim_des.functional.machine import Machine, Mask, Producers
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.source import Site, caller
@@ -37,6 +38,12 @@ class BlockKernel:
         if not parameters:
             raise TypeError(
                 f"kernel {function.__name__!r} takes no argument: the first one is the block, kernel(blk, …)"
+            )
+        flexible = [p for p in parameters if p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if flexible:
+            raise TypeError(
+                f"kernel {function.__name__!r} has the parameter {str(flexible[0])!r}: a launch passes every argument "
+                "by position, so name each of them, kernel(blk, a, b, n)"
             )
         self.function = function
         self.name = function.__name__
@@ -115,7 +122,7 @@ class Block:
         site = caller()
         self._check_device_array(array, "load", site)
         on, made = self._mask(mask, site)
-        flat, producers = self._flat_index(array.shape, index, on, site, global_access=True)
+        flat, producers = self._flat_index("load of", array, index, on, site)
         values, event = self._machine.load(array, self._name(array), flat, on, _join(producers, made), site)
         return Lanes(self._machine, values, (event,), on)
 
@@ -125,7 +132,7 @@ class Block:
         self._check_device_array(array, "store", site)
         on, made = self._mask(mask, site)
         plain, made_value = self._value(value, array.dtype)
-        flat, producers = self._flat_index(array.shape, index, on, site, global_access=True)
+        flat, producers = self._flat_index("store to", array, index, on, site)
         self._machine.store(array, self._name(array), flat, plain, on, _join(producers, made, made_value), site)
 
     def shared(
@@ -149,7 +156,7 @@ class Block:
         site = caller()
         self._check_shared_array(array, "sload", site)
         on, made = self._mask(mask, site)
-        flat, producers = self._flat_index(array.shape, index, on, site, global_access=False)
+        flat, producers = self._flat_index("shared load of", array, index, on, site)
         values, event = self._machine.shared_load(array, flat, on, _join(producers, made), site)
         return Lanes(self._machine, values, (event,), on)
 
@@ -159,13 +166,13 @@ class Block:
         self._check_shared_array(array, "sstore", site)
         on, made = self._mask(mask, site)
         plain, made_value = self._value(value, array.dtype)
-        flat, producers = self._flat_index(array.shape, index, on, site, global_access=False)
+        flat, producers = self._flat_index("shared store to", array, index, on, site)
         self._machine.shared_store(array, flat, plain, on, _join(producers, made, made_value), site)
 
     # Control --------------------------------------------------------------------------------------------------------
 
     def sync(self, mask: Any = None) -> None:
-        """Barrier of the block (``__syncthreads``); raises `DeadlockError` if `mask` keeps a thread away."""
+        """Barrier of the block (``__syncthreads``); raises `DeadlockError` if `mask` keeps some of its threads away."""
         site = caller()
         on, _ = self._mask(mask, site)
         self._machine.barrier(on, (), site)
@@ -174,7 +181,7 @@ class Block:
         """Count a branch on `condition` and return it as a mask; its divergence shows in the counters."""
         site = caller()
         on, made = self._mask(mask, site)
-        taken, made_condition = self._mask(condition, site)
+        taken, made_condition = self._mask(condition, site, "condition")
         taken = np.ones((1, 1), bool) if taken is None else taken
         producers = _join(made_condition, made)
         self._machine.branch(taken, on, producers, site)
@@ -188,22 +195,23 @@ class Block:
         site = caller()
         if op not in COMPUTE_CLASSES:
             raise KernelError(f"compute op {op!r} in {site}: possible are {', '.join(COMPUTE_CLASSES)}")
-        if not isinstance(n, int | np.integer) or n < 0:
-            raise KernelError(f"compute n = {n!r} in {site}: a whole number of instructions, at least 0")
+        count = _whole("compute n", "instructions", n, site)
+        if value is not None and not isinstance(value, Lanes):
+            raise KernelError(f"compute value = {value!r} in {site}: a per-thread value, such as blk.load returns")
+        values_of(self._machine, 0 if value is None else value)
         on, made = self._mask(mask, site)
         producers = _join(made, joint_producers(value))
-        made_last = self._machine.sequence((COMPUTE_CLASSES[op],) * int(n), on, producers, site)
+        made_last = self._machine.sequence((COMPUTE_CLASSES[op],) * count, on, producers, site)
         return None if value is None else Lanes(self._machine, value.value, made_last, value.mask)
 
     def shfl_down(self, value: Any, delta: int, mask: Any = None) -> Lanes:
         """Value of the lane `delta` higher in the same warp, the own value where there is none."""
         site = caller()
-        if not isinstance(delta, int | np.integer) or delta < 0:
-            raise KernelError(f"shfl_down by {delta!r} in {site}: a whole number of lanes, at least 0")
+        distance = _whole("shfl_down delta", "lanes", delta, site)
         on, made = self._mask(mask, site)
         plain = np.asarray(values_of(self._machine, value))
         producers = _join(made, joint_producers(value))
-        moved, event = self._machine.shuffle_down(plain, int(delta), on, producers, site)
+        moved, event = self._machine.shuffle_down(plain, distance, on, producers, site)
         return Lanes(self._machine, moved, (event,), on)
 
     # Arguments ------------------------------------------------------------------------------------------------------
@@ -211,14 +219,14 @@ class Block:
     def _name(self, array: DeviceArray) -> str:
         return self._names.get(id(array), array.name)
 
-    def _mask(self, mask: Any, site: Site) -> tuple[Mask, Producers]:
+    def _mask(self, mask: Any, site: Site, what: str = "mask") -> tuple[Mask, Producers]:
         if mask is None or mask is True:
             return None, ()
         value = values_of(self._machine, mask)
         on = np.asarray(value)
         if on.dtype != np.bool_:
             raise MaskError(
-                f"{self._machine.kernel_name}: mask of type {on.dtype} in {site}: a mask holds truth values, "
+                f"{self._machine.kernel_name}: {what} of type {on.dtype} in {site}: a {what} holds truth values, "
                 "for example i < n"
             )
         return on.reshape(1, -1) if on.ndim < 2 else on, joint_producers(mask)
@@ -228,13 +236,15 @@ class Block:
             values_of(self._machine, value)
             value = value.astype(dtype)
             return value.value, value.producers
-        return np.asarray(values_of(self._machine, value)).astype(dtype), ()
+        return cast(np.asarray(values_of(self._machine, value)), dtype), ()
 
     def _flat_index(
-        self, shape: tuple[int, ...], index: Index, mask: Mask, site: Site, *, global_access: bool
+        self, verb: str, array: DeviceArray | SharedArray, index: Index, mask: Mask, site: Site
     ) -> tuple[np.ndarray[Any, Any], Producers]:
         """Row-major position of an index, counting the address arithmetic."""
         parts = index if isinstance(index, tuple) else (index,)
+        shape, in_global = array.shape, isinstance(array, DeviceArray)
+        name = self._name(array) if isinstance(array, DeviceArray) else array.name
         if len(parts) != len(shape):
             if len(parts) > 1:
                 raise KernelError(
@@ -244,14 +254,16 @@ class Block:
             shape = (int(np.prod(shape)),)
         values = [np.asarray(values_of(self._machine, part)) for part in parts]
         flat = values[0]
-        for size, part in zip(shape[1:], values[1:], strict=True):
-            outside = np.broadcast_to((part < 0) | (part >= size), self._machine.shape)
-            if (outside if mask is None else outside & mask).any():
-                flat = np.where(outside, -1, flat)  # reported as outside of the array, not as a neighbour row
-            flat = flat * size + part
+        if len(shape) > 1:  # each dimension by itself: an index beyond a row must not reach the next one
+            for axis, (size, part) in enumerate(zip(shape, values, strict=True)):
+                where = f" of dimension {axis} (shape {shape})"
+                self._machine.check_bounds(verb, name, size, part, mask, site, where)
+            flat = flat.astype(np.int64)
+            for size, part in zip(shape[1:], values[1:], strict=True):
+                flat = flat * size + part
         producers = joint_producers(*parts)
         if self._machine.counting == "auto" and any(isinstance(part, Lanes) for part in parts):
-            ops = (OpClass.INT,) * (len(parts) - 1) + (instructions.ADDRESS if global_access else ())
+            ops = (OpClass.INT,) * (len(parts) - 1) + (instructions.ADDRESS if in_global else ())
             producers = self._machine.sequence(ops, mask, producers, site)
         return flat, producers
 
@@ -270,6 +282,17 @@ class Block:
                 "shared memory is declared with blk.shared(shape, dtype)"
                 + ("; use load and store for global memory" if isinstance(array, DeviceArray) else "")
             )
+
+
+def _whole(what: str, unit: str, value: Any, site: Site) -> int:
+    """Return a whole number that is the same for the whole block."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise KernelError(f"{what} = {value!r} in {site}: must be a whole number of {unit}") from None
+    if number < 0:
+        raise KernelError(f"{what} = {number} in {site}: must be a whole number of {unit}, at least 0")
+    return number
 
 
 def _join(*producers: Producers) -> Producers:

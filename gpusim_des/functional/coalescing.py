@@ -105,16 +105,28 @@ def wavefronts(addresses: _Addresses, itemsize: int, active: _Active | None) -> 
     """
     words_per_lane = max(1, -(-itemsize // BANK_BYTES))
     groups = 1 << (words_per_lane - 1).bit_length()
-    if itemsize >= BANK_BYTES and is_unit_stride(addresses, itemsize, active) and words_per_lane == groups:
+    on_words = itemsize >= BANK_BYTES and not (addresses[:, 0] & (BANK_BYTES - 1)).any()
+    if on_words and words_per_lane == groups and is_unit_stride(addresses, itemsize, active):
         return np.full(len(addresses), groups, np.int32)
     lanes = WARP_SIZE // groups
     total = np.zeros(len(addresses), np.int32)
     for g in range(groups):
         part = slice(g * lanes, (g + 1) * lanes)
-        word = (addresses[:, part] >> 2)[:, :, None] + np.arange(words_per_lane)
-        on = None if active is None else np.repeat(active[:, part], words_per_lane, axis=1)
-        total += _passes(word.reshape(len(addresses), -1), on)
+        words, on = _words(addresses[:, part], itemsize, None if active is None else active[:, part])
+        total += _passes(words, on)
     return total
+
+
+def _words(addresses: _Addresses, itemsize: int, active: _Active | None) -> tuple[_Addresses, _Active | None]:
+    """Numbers of the 4-byte words that elements touch, one column per lane and word, and which columns count."""
+    first, last = addresses >> 2, (addresses + itemsize - 1) >> 2
+    most = int((last - first).max(initial=0)) + 1
+    words = first[:, :, None] + np.arange(most)
+    inside = words <= last[:, :, None]
+    if active is not None:
+        inside &= active[:, :, None]
+    flat = words.reshape(len(addresses), -1)
+    return flat, None if inside.all() else inside.reshape(flat.shape)
 
 
 def _passes(words: _Addresses, active: _Active | None) -> NDArray[np.int32]:
@@ -134,10 +146,11 @@ def _passes(words: _Addresses, active: _Active | None) -> NDArray[np.int32]:
 def load_store_quarter_cycles(wavefront_counts: NDArray[np.int32], lines: NDArray[np.int32]) -> NDArray[np.int32]:
     """Time of global requests in the SM's load/store unit, in quarter-cycles (M1).
 
-    ``max(wavefronts, (lines + 3) / 4)`` cycles: data banks or tag lookups, whichever takes longer.
+    ``max(wavefronts, (lines + 3) / 4)`` cycles: data banks or tag lookups, whichever takes longer; 0 for a warp with no
+    active lane.
 
-    >>> load_store_quarter_cycles(np.array([1, 1, 32]), np.array([1, 33, 32])).tolist()
-    [4, 36, 128]
+    >>> load_store_quarter_cycles(np.array([1, 1, 32, 0]), np.array([1, 33, 32, 0])).tolist()
+    [4, 36, 128, 0]
     """
-    result: NDArray[np.int32] = np.maximum(4 * wavefront_counts, lines + 3).astype(np.int32)
+    result: NDArray[np.int32] = np.where(lines > 0, np.maximum(4 * wavefront_counts, lines + 3), 0).astype(np.int32)
     return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -65,12 +66,11 @@ def execute(
                 returned = kernel.function(Block(machine, names), *arguments.values())
             except BlocksDisagree as disagreement:
                 machine.undo()
-                groups = np.unique(disagreement.values)
-                waiting.extend(blocks[disagreement.values == value] for value in groups[::-1])
+                waiting.extend(blocks[group] for group in reversed(disagreement.groups()))
                 continue
             if returned is not None:
                 raise KernelError(
-                    f"kernel {kernel.name!r} returned {returned!r}: a kernel returns nothing, "
+                    f"kernel {kernel.name!r} returned {reprlib.repr(returned)}: a kernel returns nothing, "
                     "write its results with blk.store"
                 )
             machine.finish()

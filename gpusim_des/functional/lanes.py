@@ -29,6 +29,11 @@ class BlocksDisagree(Exception):  # noqa: N818 - a signal to the executor, not a
         super().__init__("blocks disagree on a value that steers Python control flow")
         self.values = values
 
+    def groups(self) -> list[NDArray[np.intp]]:
+        """Positions of the blocks that agree, one array for each value, values ascending."""
+        _, group = np.unique(self.values, return_inverse=True)
+        return [np.flatnonzero(group == number) for number in range(int(group.max()) + 1)]
+
 
 class Lanes(NDArrayOperatorsMixin):
     """A value for every thread of the blocks in flight.
@@ -66,9 +71,8 @@ class Lanes(NDArrayOperatorsMixin):
         target = np.dtype(dtype)
         if target == self.dtype:
             return self
-        with np.errstate(invalid="ignore", over="ignore"):
-            value = self.value.astype(target)
-        return self._counted(value, instructions.conversion(self.dtype, target), self.producers, self.mask)
+        ops = instructions.conversion(self.dtype, target)
+        return self._counted(cast(self.value, target), ops, self.producers, self.mask)
 
     def __repr__(self) -> str:
         return f"Lanes({self.value!r})"
@@ -76,11 +80,19 @@ class Lanes(NDArrayOperatorsMixin):
     # NumPy ----------------------------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method != "__call__" or set(kwargs) - {"out"}:
-            _refuse(f"np.{ufunc.__name__}.{method}" if method != "__call__" else f"np.{ufunc.__name__} with {kwargs}")
+        if method != "__call__" or ufunc.signature is not None:
+            _refuse(f"np.{ufunc.__name__}.{method}" if method != "__call__" else f"np.{ufunc.__name__}")
+        if set(kwargs) - {"out"} or kwargs.get("out", inputs[:1])[0] is not inputs[0]:  # x += y arrives with out=(x,)
+            _refuse(f"np.{ufunc.__name__} with {' and '.join(kwargs)}")
         values, producers, mask = _operands(self.machine, inputs)
-        with np.errstate(all="ignore"):  # a GPU raises no arithmetic exceptions: it wraps, or makes inf and NaN
-            result = ufunc(*values)
+        try:
+            with np.errstate(all="ignore"):  # a GPU raises no arithmetic exceptions: it wraps, or makes inf and NaN
+                result = ufunc(*values)
+        except OverflowError as error:
+            raise KernelError(
+                f"{self.machine.kernel_name}: {caller()}: {error}; convert the per-thread value first, "
+                "for example with .astype(np.int64)"
+            ) from None
         if isinstance(result, tuple):
             _refuse(f"np.{ufunc.__name__} (two results)")
         constant = inputs[-1] if len(inputs) == 2 and isinstance(inputs[-1], int | np.integer) else None
@@ -126,7 +138,7 @@ class Lanes(NDArrayOperatorsMixin):
         return self._agreed(value.reshape(-1))
 
     def _agreed(self, per_block: Any) -> Any:
-        if (per_block != per_block[0]).any():
+        if not np.array_equal(per_block, np.broadcast_to(per_block[0], per_block.shape), equal_nan=True):
             raise BlocksDisagree(np.broadcast_to(per_block, (self.machine.shape[0],)))
         if self.machine.counting == "auto":
             self.machine.branch(np.array([[bool(per_block[0])]]), None, self.producers, caller())
@@ -164,6 +176,17 @@ def _refuse(what: str) -> NoReturn:
         f"{what} in {caller()} is not an operation that one thread can do: use operators, element-wise NumPy ufuncs "
         "and np.where on per-thread values, and the methods of blk for everything between threads"
     )
+
+
+def cast(value: NDArray[Any], target: np.dtype[Any]) -> NDArray[Any]:
+    """Convert as C does: without a warning, and not from complex to real."""
+    if value.dtype.kind == "c" and target.kind not in "cV":
+        raise KernelError(
+            f"{caller()} turns a {value.dtype} value into {target}, which would drop its imaginary part: "
+            "store it in a complex array, or take np.absolute of it"
+        )
+    with np.errstate(invalid="ignore", over="ignore"):
+        return value.astype(target)
 
 
 def values_of(machine: Machine, operand: Any) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike, NDArray
 from gpusim_des.errors import BoundsError, DeadlockError, KernelError, LaunchError
 from gpusim_des.functional import coalescing
 from gpusim_des.functional.counters import Counters
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.memory import MAX_ITEM_BYTES, DeviceArray, SharedArray, is_plain
 from gpusim_des.functional.source import Site
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 from gpusim_des.trace import OpClass
@@ -135,7 +135,7 @@ class Machine:
         self, array: DeviceArray, name: str, index: NDArray[Any], mask: Mask, producers: Producers, site: Site
     ) -> tuple[NDArray[Any], int]:
         """Read ``array[index]`` for the active threads, 0 for the others; returns the values and the event."""
-        self._check_bounds("load of", name, array.size, index, mask, site)
+        self.check_bounds("load of", name, array.size, index, mask, site)
         data = array.flat
         if mask is None:
             values = np.broadcast_to(data[index], self.shape)
@@ -158,7 +158,7 @@ class Machine:
         site: Site,
     ) -> int:
         """Write ``array[index] = values`` for the active threads; of several writers the highest thread wins."""
-        self._check_bounds("store to", name, array.size, index, mask, site)
+        self.check_bounds("store to", name, array.size, index, mask, site)
         self._write(array.flat, index, values, mask)
         event, requests, touched = self._global_event(OpClass.GLOBAL_STORE, array, index, mask, producers, site)
         self.counters.global_store_requests += requests
@@ -201,6 +201,11 @@ class Machine:
     def shared(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> SharedArray:
         """Declare an array in the shared memory of every block in flight."""
         kind = np.dtype(dtype)
+        if not is_plain(kind):
+            raise KernelError(
+                f"{self.kernel_name}: shared array {name!r} of type {kind}: shared memory holds numbers, truth values "
+                f"and records of 1 to {MAX_ITEM_BYTES} bytes"
+            )
         address = -(-self._shared_bytes // kind.itemsize) * kind.itemsize
         needed = address + int(np.prod(shape, dtype=object)) * kind.itemsize
         total = needed + self.dynamic_shared_bytes
@@ -218,7 +223,7 @@ class Machine:
         self, array: SharedArray, index: NDArray[Any], mask: Mask, producers: Producers, site: Site
     ) -> tuple[NDArray[Any], int]:
         """Read a shared array for the active threads, 0 for the others; returns the values and the event."""
-        self._check_bounds("shared load of", array.name, array.size, index, mask, site)
+        self.check_bounds("shared load of", array.name, array.size, index, mask, site)
         rows = np.arange(self.shape[0])[:, None]
         if mask is None:
             values = np.broadcast_to(array.data[rows, np.broadcast_to(index, self.shape)], self.shape)
@@ -237,7 +242,7 @@ class Machine:
         site: Site,
     ) -> int:
         """Write a shared array for the active threads; of several writers the highest thread wins."""
-        self._check_bounds("shared store to", array.name, array.size, index, mask, site)
+        self.check_bounds("shared store to", array.name, array.size, index, mask, site)
         whole = np.broadcast_to(index, self.shape) + np.arange(self.shape[0])[:, None] * array.size
         on = None if mask is None else np.broadcast_to(mask, self.shape)
         flat = array.data.reshape(-1)
@@ -268,10 +273,12 @@ class Machine:
         self._record(event)
 
     def barrier(self, mask: Mask, producers: Producers, site: Site) -> None:
-        """Block-wide barrier; raises `DeadlockError` if a warp of a block does not reach it."""
-        if mask is not None and not np.broadcast_to(mask, self.shape).all():
-            on = np.broadcast_to(mask, self.shape)
-            row = int(np.argmin(on.all(axis=1)))
+        """Block-wide barrier; raises `DeadlockError` if it is reached by a part of a block only."""
+        on = np.broadcast_to(True if mask is None else mask, self.shape)
+        there = on.any(axis=1)
+        stuck = there & ~on.all(axis=1)
+        if stuck.any():
+            row = int(np.argmax(stuck))
             away = np.flatnonzero(~on[row])
             warps = sorted({int(t) // WARP_SIZE for t in away})
             raise DeadlockError(
@@ -279,8 +286,8 @@ class Machine:
                 f"{len(away)} of {self.shape[1]} threads never reach it (warps {_ranges(warps)}, first thread "
                 f"{int(away[0])}); a barrier must be reached by all threads of the block, so move it out of the branch"
             )
-        self.counters.barriers += self.shape[0]
-        self._record(Event(OpClass.BARRIER, self._all_lanes, producers, site.line))
+        self.counters.barriers += int(np.count_nonzero(there))
+        self._record(Event(OpClass.BARRIER, self.lanes(mask), producers, site.line))
 
     def shuffle_down(
         self, values: NDArray[Any], delta: int, mask: Mask, producers: Producers, site: Site
@@ -304,7 +311,10 @@ class Machine:
 
     # Errors ---------------------------------------------------------------------------------------------------------
 
-    def _check_bounds(self, verb: str, name: str, size: int, index: NDArray[Any], mask: Mask, site: Site) -> None:
+    def check_bounds(
+        self, verb: str, name: str, size: int, index: NDArray[Any], mask: Mask, site: Site, where: str = ""
+    ) -> None:
+        """Refuse an index of an active thread outside 0…size - 1; `where` names the dimension if there are several."""
         if index.dtype.kind not in "iu":
             raise KernelError(
                 f"{self.kernel_name}: {verb} {name!r} in {site} has an index of type {index.dtype}: "
@@ -320,7 +330,7 @@ class Machine:
         row, thread = (int(k) for k in np.argwhere(bad)[0])
         value = int(np.broadcast_to(index, self.shape)[row, thread])
         raise BoundsError(
-            f"{self.kernel_name}: {verb} {name!r} in {site}: index {value:,} is outside 0…{size - 1:,} "
+            f"{self.kernel_name}: {verb} {name!r} in {site}: index {value:,}{where} is outside 0…{size - 1:,} "
             f"(block {self._block_name(row)}, thread {self.config.block.at(thread)}; {int(bad.sum()):,} threads of "
             f"these blocks are outside); keep such threads out with a mask, for example mask=i < {size}"
             + (" (a negative index does not count from the end on a GPU)" if value < 0 else "")

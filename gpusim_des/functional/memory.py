@@ -19,6 +19,11 @@ MAX_ITEM_BYTES = 32
 """Largest element a lane may load at once."""
 
 
+def is_plain(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a GPU can hold elements of this type: numbers, truth values and small records of them."""
+    return dtype.kind in "biufcV" and not dtype.hasobject and 0 < dtype.itemsize <= MAX_ITEM_BYTES
+
+
 class DeviceArray:
     """An array in device memory: it has an address, and only kernels and copies touch its elements.
 
@@ -97,6 +102,7 @@ class DeviceMemory:
         self.used_bytes = 0
         self.peak_bytes = 0
         self._next_address = FIRST_ADDRESS
+        self._allocated = 0
         self._live: dict[int, DeviceArray] = {}
 
     def allocate(self, shape: int | tuple[int, ...], dtype: DTypeLike, name: str | None = None) -> DeviceArray:
@@ -105,9 +111,10 @@ class DeviceMemory:
         if not sizes or any(not isinstance(n, int | np.integer) or n < 1 for n in sizes):
             raise DeviceMemoryError(f"shape {shape!r}: sizes are whole numbers, at least 1 in every dimension")
         kind = np.dtype(dtype)
-        if kind.hasobject or kind.itemsize > MAX_ITEM_BYTES or kind.itemsize == 0:
+        if not is_plain(kind):
             raise DeviceMemoryError(
-                f"dtype {kind}: device memory holds plain elements of 1 to {MAX_ITEM_BYTES} bytes, no Python objects"
+                f"dtype {kind}: device memory holds numbers, truth values and records of 1 to {MAX_ITEM_BYTES} bytes; "
+                "convert the data first, for example to np.float32"
             )
         sizes = tuple(int(n) for n in sizes)
         needed = int(np.prod(sizes, dtype=object)) * kind.itemsize
@@ -119,7 +126,8 @@ class DeviceMemory:
                 f"out of device memory: {needed:,} bytes requested, {free:,} of {self.capacity_bytes:,} free; "
                 f"largest live arrays: {live}; free some with dev.free(array)"
             )
-        array = DeviceArray(sizes, kind, self._next_address, name or f"array{len(self._live)}")
+        array = DeviceArray(sizes, kind, self._next_address, name or f"array{self._allocated}")
+        self._allocated += 1
         self._live[array.address] = array
         self._next_address += -(-max(array.nbytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
         self.used_bytes += array.nbytes

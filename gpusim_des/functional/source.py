@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-_OURS = str(Path(__file__).resolve().parent)
-_NUMPY = str(Path(np.__file__).resolve().parent)
+_OURS = str(Path(__file__).resolve().parent) + os.sep
+_NUMPY = str(Path(np.__file__).resolve().parent) + os.sep
 
 
 class Site(NamedTuple):

@@ -22,6 +22,8 @@ class BlockScheduler:
         self._interval_fs = gpu.dispatch_interval_fs
         self._alarm = Alarm(env, order(Kind.DISPATCH))
         self._waits = False
+        self._next_fs = 0
+        """Earliest time of the next placement, whatever kernel it belongs to."""
 
     def block_retired(self) -> None:
         """Hear that an SM has room again."""
@@ -31,10 +33,12 @@ class BlockScheduler:
     def place_all(self, run: KernelRun) -> Generator[Event, Any, None]:
         """Process that places all blocks of a kernel, at most one per dispatch interval."""
         for block in range(run.trace.config.blocks):
+            if self._env.now < self._next_fs:
+                yield Occurrence(self._env, self._next_fs, order(Kind.DISPATCH))
             while not (candidates := [sm for sm in self.sms if sm.has_room(run)]):
                 self._waits = True
                 yield self._alarm.sleep()
                 self._alarm.reset()
                 self._waits = False
             min(candidates, key=lambda sm: len(sm.blocks)).accept(run, block)
-            yield Occurrence(self._env, self._env.now + self._interval_fs, order(Kind.DISPATCH))
+            self._next_fs = self._env.now + self._interval_fs

@@ -16,7 +16,7 @@ from gpusim_des.trace import KernelTrace, Stream
 class KernelRun:
     """State of one kernel in the simulation; ``done`` happens when its blocks and its writes are through (M8)."""
 
-    def __init__(self, env: Environment, gpu: GPU, trace: KernelTrace, number: int) -> None:
+    def __init__(self, env: Environment, gpu: GPU, trace: KernelTrace, number: int, first_age: int = 0) -> None:
         self.env = env
         self.gpu = gpu
         self.trace = trace
@@ -32,7 +32,7 @@ class KernelRun:
         self.blocks_retired = 0
         self.writes_under_way = 0
         self.done = Event(env)
-        self._next_age = 0
+        self._next_age = first_age
         self._latencies = latencies(gpu)
         self._programs: dict[int, Program] = {}
 
@@ -44,7 +44,7 @@ class KernelRun:
         return program
 
     def next_age(self, warps: int) -> int:
-        """Give ages to the warps of a newly dispatched block; returns the first one's (T2)."""
+        """Give ages to the warps of a newly dispatched block, rising over all kernels; returns the first one's (T2)."""
         age = self._next_age
         self._next_age += warps
         return age

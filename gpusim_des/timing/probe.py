@@ -43,7 +43,7 @@ class Probe:
 
     def exit(self, warp: Warp, kernel: int, sm: int) -> None:
         """Record the history of a warp that has left; call only if ``wants_warps``."""
-        states = self._states.pop(warp.age)
+        states = self._states.pop(warp.age, [])  # none for an empty warp in a block that starts at once
         # Completion of a global load is known only after its issue was recorded.
         issues = [
             e if e.complete_cycle >= 0 else IssueEvent(e.cycle, e.index, e.op, warp.complete[e.index], e.line)
@@ -56,8 +56,8 @@ class Probe:
                 warp.number,
                 sm,
                 warp.sub_partition,
-                states[0].start_cycle,
-                states[-1].end_cycle,
+                warp.start,
+                states[-1].end_cycle if states else warp.start,
                 tuple(states),
                 tuple(issues),
             )

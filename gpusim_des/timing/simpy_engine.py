@@ -64,8 +64,10 @@ class SimpyEngine:
         )
 
     def _host(self, traces: Sequence[KernelTrace]) -> Generator[Event, Any, None]:
+        first_age = 0
         for number, trace in enumerate(traces):
-            run = KernelRun(self.env, self.gpu, trace, number)
+            run = KernelRun(self.env, self.gpu, trace, number, first_age)
+            first_age += trace.config.blocks * trace.config.warps_per_block
             if run.occupancy.blocks_per_sm == 0:
                 raise LaunchError(
                     f"kernel {trace.name!r} never starts: a block of {trace.config.threads_per_block} threads with "

@@ -249,7 +249,8 @@ class StreamingMultiprocessor:
         """Release the barrier once all warps that have not exited have arrived."""
         if not block.at_barrier or len(block.at_barrier) < block.staying:
             return
-        until = max(block.last_arrival, block.last_exit) + self._barrier_latency
+        # The last arrival was an issue, so even without a latency nobody goes on in the same cycle (I3).
+        until = max(block.last_arrival + max(self._barrier_latency, 1), block.last_exit + self._barrier_latency)
         released, block.at_barrier = block.at_barrier, []
         for warp in released:
             warp.waits_at_barrier = False

@@ -1,12 +1,13 @@
 """Figures of simulations, and traces for other viewers.
 
 Every figure function takes its data first, draws on ``ax`` or on a new figure, returns the Axes and never shows or
-saves anything: ``views.timeline(sim).figure.savefig("run.png")``. A new figure is unknown to pyplot, so nothing needs
+saves anything: ``views.save(views.timeline(sim), "run.png")`` does. A new figure is unknown to pyplot, so nothing needs
 to be closed. For a window pass the Axes of ``plt.subplots(layout="constrained")``, which leaves room for the legend.
 Matplotlib is imported at the first figure, not with the package.
 """
 
 from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
+from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
 from gpusim_des.views.stalls import stalls
@@ -22,6 +23,7 @@ __all__ = [
     "chrome_trace",
     "kernel_color",
     "latency_curve",
+    "save",
     "save_chrome_trace",
     "stalls",
     "timeline",

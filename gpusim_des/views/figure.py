@@ -11,6 +11,7 @@ beside the data.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpusim_des.timeline import HasTimeline, Timeline
@@ -66,6 +67,18 @@ def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", dpi=150).add_subplot()
+
+
+def save(ax: Axes, path: str | PathLike[str], *, dpi: float = 150) -> None:
+    """Write the figure that `ax` belongs to; the ending of `path` chooses the format (.png, .svg, .pdf).
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder does not exist.
+    """
+    root = ax.figure.figure  # a sub-figure leads to its figure
+    root.savefig(path, dpi=dpi)
 
 
 def height(rows: int, *, row: float, entries: int, most: float = 8.0) -> float:

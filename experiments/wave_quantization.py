@@ -1,0 +1,103 @@
+"""Wave quantization: the time of a kernel climbs in steps, one for each full load of the GPU.
+
+A GPU holds ``capacity`` blocks at a time. Equal blocks run in waves, so the time is ⌈blocks / capacity⌉ × block time:
+one block more than a full wave costs as much as a whole wave. The experiment runs 1 … 4 waves of a compute-bound
+kernel, one block per SM, and sets the simulated time against the formula. The block time is the time that a lone block
+holds its slot; what the formula leaves out is handing the first wave out block by block, and the last writes.
+
+    python experiments/wave_quantization.py --gpu h100-sxm --out out
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import gpusim_des as gs
+
+GPU = "h100-sxm"
+WAVES = 4
+STEPS_PER_WAVE = 4
+CHAIN = 400
+THREADS = 32
+FS_PER_US = 10**9
+
+
+@gs.block_kernel
+def polynomial(blk: gs.Block, c: gs.DeviceArray) -> None:
+    """A chain of dependent multiplications and additions, and one store."""
+    x = blk.tid.astype(np.float32)
+    for _ in range(CHAIN // 2):
+        x = x * np.float32(0.5) + np.float32(1.0)
+    blk.store(c, blk.bx * blk.bdx + blk.tx, x)
+
+
+@dataclass(frozen=True)
+class WavePoint:
+    """One grid size; times in microseconds."""
+
+    blocks: int
+    waves: int
+    simulated_us: float
+    formula_us: float
+
+    @property
+    def difference(self) -> float:
+        """Simulated time against the formula, as a fraction."""
+        return self.simulated_us / self.formula_us - 1
+
+
+def run(chip: gs.GPU, blocks: int) -> gs.Simulation:
+    dev = gs.Device(chip)
+    c = dev.malloc(blocks * THREADS, np.float32)
+    one_per_sm = min(chip.shared_bytes_per_block_optin, chip.shared_bytes_per_sm)
+    dev.launch(polynomial, blocks, THREADS, c, dynamic_shared=one_per_sm)
+    return dev.simulate()
+
+
+def main(gpu: str = GPU, out: Path | None = None, waves: int = WAVES) -> list[WavePoint]:
+    chip = gs.load_gpu(gpu)
+    lone = run(chip, 1)
+    capacity = chip.sms * lone.kernels[0].blocks_per_sm
+    block_us = (lone.timeline.blocks[0].end_fs - lone.timeline.blocks[0].start_fs) / FS_PER_US
+    writes_us = lone.seconds * 1e6 - block_us
+    dispatch_us = (chip.sms - 1) * chip.dispatch_interval_fs / FS_PER_US
+    edges = [n for w in range(waves + 1) for n in (w * capacity, w * capacity + 1)]
+    between = [w * capacity + capacity * s // STEPS_PER_WAVE for w in range(waves) for s in range(1, STEPS_PER_WAVE)]
+    sizes = sorted({n for n in edges + between if 1 <= n <= waves * capacity})
+    points = []
+    for blocks in sizes:
+        needed = gs.analytic.waves(blocks, capacity // chip.sms, chip.sms).count
+        points.append(WavePoint(blocks, needed, run(chip, blocks).seconds * 1e6, needed * block_us))
+    print(f"{chip.title}: {capacity} blocks at a time, one block takes {block_us:.3f} µs")
+    print(f"not in the formula: {dispatch_us:.3f} µs to hand out a wave, {writes_us:.3f} µs for the last writes")
+    print("blocks  waves   simulated µs   formula µs   difference")
+    for p in points:
+        print(f"{p.blocks:6d} {p.waves:6d} {p.simulated_us:14.3f} {p.formula_us:12.3f} {p.difference:+12.2%}")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        axes = gs.views.waves_curve(
+            [p.blocks for p in points],
+            [p.simulated_us for p in points],
+            [p.formula_us for p in points],
+            capacity=capacity,
+            title=f"Wave quantization on {chip.title}",
+        )
+        gs.views.save(axes, out / "wave_quantization.png")
+        for blocks in (capacity, capacity + 1, 2 * capacity):
+            path = out / f"wave_timeline_{blocks}_blocks.png"
+            gs.views.save(gs.views.timeline(run(chip, blocks)), path)
+            print(f"written: {path}")
+        print(f"written: {out / 'wave_quantization.png'}")
+    return points
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpu", default=GPU)
+    parser.add_argument("--out", type=Path, default=Path("out"))
+    options = parser.parse_args()
+    main(options.gpu, options.out)

@@ -1,0 +1,120 @@
+"""The command line, ``gpusim-des``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from gpusim_des.errors import SimError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code: 0 done, 2 wrong usage or a wrong model."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except (SimError, OSError) as error:
+        print(f"gpusim-des: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpusim-des", description="A GPU performance simulator that needs no GPU.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    demo = commands.add_parser("demo", help="time one kernel at five occupancies and set it against Little's law")
+    demo.add_argument("--gpu", default="h100-sxm", help="GPU model: a name or a TOML file (default: %(default)s)")
+    demo.add_argument("--sms", type=int, default=16, help="SMs of the slice that is simulated (default: %(default)s)")
+    demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
+    demo.add_argument("--json", action="store_true", help="print the table as JSON")
+    demo.set_defaults(run=_demo)
+
+    gpus = commands.add_parser("gpus", help="list the GPU models")
+    gpus.add_argument("--json", action="store_true", help="print the table as JSON")
+    gpus.set_defaults(run=_gpus)
+    return parser
+
+
+class _Progress:
+    """Says on stderr how far the work is: one line that is written over on a terminal, else a line per step."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._terminal = sys.stderr.isatty()
+        self._said = 0.0
+        if not self._terminal:
+            print(what, file=sys.stderr, flush=True)
+
+    def __call__(self, kernel: str, done: int, total: int) -> None:
+        if self._terminal and (done == total or time.monotonic() - self._said > 0.1):
+            self._said = time.monotonic()
+            end = "\n" if done == total else ""
+            print(f"\r{self._what}: {kernel} {done:,} of {total:,} blocks", end=end, file=sys.stderr, flush=True)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    from gpusim_des import latency_hiding, views  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
+    from gpusim_des.gpu import load_gpu  # noqa: PLC0415
+
+    whole = load_gpu(options.gpu)
+    gpu = whole.slice(sms=min(options.sms, whole.sms))
+    options.out.mkdir(parents=True, exist_ok=True)
+    points = []
+    for blocks in latency_hiding.occupancies(gpu):
+        point, sim = latency_hiding.measure(gpu, blocks, _Progress(f"{gpu.title}, {blocks} blocks per SM"))
+        points.append(point)
+    axes = views.latency_curve(
+        points,
+        peak_gbs=gpu.dram_bandwidth_bytes_per_s * float(gpu.dram_efficiency_mixed) / 1e9,
+        title=f"Latency hiding: vector add on {gpu.title}",
+    )
+    picture, trace, timeline = (options.out / n for n in ("latency_hiding.png", "trace.json", "timeline.png"))
+    views.save(axes, picture)
+    views.save(views.timeline(sim), timeline)
+    sim.save_trace(trace)
+    if options.json:
+        files = {"picture": str(picture), "timeline": str(timeline), "trace": str(trace)}
+        print(json.dumps({"gpu": gpu.title, "points": latency_hiding.as_rows(points), **files}, indent=1))
+    else:
+        print(f"Vector add on {gpu.title}, {latency_hiding.THREADS} threads per block, occupancy set by shared memory")
+        print("(results checked against NumPy, caches off, 32 registers per thread assumed)\n")
+        print(latency_hiding.table(points))
+        print("\n" + latency_hiding.explanation(gpu, points))
+        print(f"\nwritten: {picture} (the table as a curve)")
+        print(f"written: {timeline} (blocks on SMs in the last run)")
+        print(f"written: {trace} (the last run; open it at https://ui.perfetto.dev)")
+    return 0
+
+
+def _gpus(options: argparse.Namespace) -> int:
+    from gpusim_des.gpu import list_gpus, load_gpu  # noqa: PLC0415
+
+    models = [load_gpu(name) for name in list_gpus()]
+    if options.json:
+        rows = [
+            {
+                "name": g.name,
+                "title": g.title,
+                "compute_capability": g.compute_capability,
+                "sms": g.sms,
+                "sm_clock_hz": g.sm_clock_hz,
+                "dram_bandwidth_bytes_per_s": g.dram_bandwidth_bytes_per_s,
+                "l2_bytes": g.l2_bytes,
+                "memory_bytes": g.memory_bytes,
+            }
+            for g in models
+        ]
+        print(json.dumps(rows, indent=1))
+        return 0
+    print(f"{'name':<16}{'GPU':<34}{'cc':>5}{'SMs':>5}{'GHz':>7}{'GB/s':>8}{'L2 MiB':>8}{'GiB':>7}")
+    for g in models:
+        print(
+            f"{g.name:<16}{g.title:<34}{g.compute_capability:>5}{g.sms:>5}{g.sm_clock_hz / 1e9:>7.3f}"
+            f"{g.dram_bandwidth_bytes_per_s / 1e9:>8.0f}{g.l2_bytes / 2**20:>8.1f}{g.memory_bytes / 2**30:>7.0f}"
+        )
+    return 0

@@ -1,0 +1,190 @@
+"""Latency hiding, measured: one memory-bound kernel at several occupancies, beside what Little's law predicts.
+
+The demo of the command line and the experiment of the same name share this file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gpusim_des.analytic import littles_law_bandwidth
+from gpusim_des.device import Device
+from gpusim_des.errors import LaunchError
+from gpusim_des.functional.block_kernel import Block, block_kernel
+from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.gpu import GPU, occupancy
+from gpusim_des.grid import WARP_SIZE
+from gpusim_des.simulation import Simulation
+from gpusim_des.timeline import FS_PER_S
+
+THREADS = 128
+"""Threads per block."""
+
+WAVES = 8
+"""Waves of blocks at full occupancy: enough that the steady state rules."""
+
+ELEMENTS_PER_THREAD = 2
+"""With one element per thread and 128 threads per block, a chip that starts a block every 0.6 ns gets no more than
+128 × 12 bytes / 0.6 ns = 2.56 TB/s: the block scheduler would be the limit, not the latency."""
+
+BYTES_PER_WARP = ELEMENTS_PER_THREAD * 3 * 4 * WARP_SIZE
+"""What a warp moves in its life: two loads and a store of 4 bytes per element and thread."""
+
+
+@block_kernel
+def vector_add(blk: Block, a: DeviceArray, b: DeviceArray, c: DeviceArray, n: int) -> None:
+    """``c = a + b``, two elements per thread, half a grid apart; all loads are under way before the first use."""
+    first = blk.bx * blk.bdx + blk.tx
+    second = first + blk.gdx * blk.bdx
+    near, far = first < n, second < n
+    a1, b1 = blk.load(a, first, mask=near), blk.load(b, first, mask=near)
+    a2, b2 = blk.load(a, second, mask=far), blk.load(b, second, mask=far)
+    blk.store(c, first, a1 + b1, mask=near)
+    blk.store(c, second, a2 + b2, mask=far)
+
+
+@dataclass(frozen=True)
+class OccupancyPoint:
+    """One run of the kernel at one occupancy; bandwidths in GB/s = 10^9 bytes per second."""
+
+    label: str
+    blocks_per_sm: int
+    warps_per_sm: int
+    occupancy: float
+    """Theoretical occupancy, 0…1."""
+    achieved_occupancy: float
+    microseconds: float
+    gbs: float
+    littles_law_gbs: float
+    """Warps × bytes / DRAM latency, at most the DRAM's bandwidth."""
+    with_block_cost_gbs: float
+    """The same with the time a block takes to start and end added to the latency."""
+    slot_cycles: float
+    """Cycles that a block holds its slot, mean."""
+    main_stall: str
+
+    @property
+    def difference(self) -> float:
+        """Simulated bandwidth against Little's law, as a fraction."""
+        return self.gbs / self.littles_law_gbs - 1
+
+    @property
+    def difference_with_block_cost(self) -> float:
+        """Simulated bandwidth against Little's law with block start and end, as a fraction."""
+        return self.gbs / self.with_block_cost_gbs - 1
+
+
+def dynamic_shared_for(gpu: GPU, blocks_per_sm: int) -> int:
+    """Dynamic shared memory in bytes per block that lets exactly `blocks_per_sm` blocks on an SM, 0 if none is needed.
+
+    Raises
+    ------
+    LaunchError
+        If shared memory cannot bring this number about.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> dynamic_shared_for(load_gpu("h100-sxm"), 4)
+    57344
+    """
+    if occupancy(gpu, THREADS).blocks_per_sm == blocks_per_sm:
+        return 0
+    unit = gpu.shared_allocation_unit_bytes
+    share = gpu.shared_bytes_per_sm // blocks_per_sm - gpu.shared_bytes_reserved_per_block
+    nbytes = min(share // unit * unit, gpu.shared_bytes_per_block_optin)
+    if nbytes < 0 or occupancy(gpu, THREADS, shared_bytes=nbytes).blocks_per_sm != blocks_per_sm:
+        raise LaunchError(
+            f"shared memory cannot hold {gpu.title} to {blocks_per_sm} blocks of {THREADS} threads per SM"
+        )
+    return nbytes
+
+
+def occupancies(gpu: GPU, fractions: Sequence[float] = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)) -> list[int]:
+    """Blocks per SM nearest to these fractions of full occupancy, ascending, each once, leaving out impossible ones."""
+    full = occupancy(gpu, THREADS).blocks_per_sm
+    possible = []
+    for blocks in sorted({max(1, round(full * f)) for f in fractions}):
+        try:
+            dynamic_shared_for(gpu, blocks)
+        except LaunchError:
+            continue
+        possible.append(blocks)
+    return possible
+
+
+def measure(
+    gpu: GPU, blocks_per_sm: int, progress: Callable[[str, int, int], None] | None = None
+) -> tuple[OccupancyPoint, Simulation]:
+    """Run the kernel with `blocks_per_sm` blocks on every SM, check its results against NumPy, and time it."""
+    dev = Device(gpu)
+    blocks = WAVES * gpu.sms * occupancy(gpu, THREADS).blocks_per_sm
+    n = blocks * THREADS * ELEMENTS_PER_THREAD
+    x = np.arange(n, dtype=np.float32)
+    y = np.sqrt(x)
+    a, b, c = dev.to_device(x), dev.to_device(y), dev.malloc(n, np.float32)
+    dev.launch(vector_add, blocks, THREADS, a, b, c, n, dynamic_shared=dynamic_shared_for(gpu, blocks_per_sm))
+    if not np.array_equal(dev.to_host(c), x + y):
+        raise AssertionError("the kernel's results differ from NumPy's: this is a bug of the simulator")
+    sim = dev.simulate(progress=progress)
+    kernel = sim.kernels[0]
+    warps = kernel.blocks_per_sm * kernel.warps_per_block
+    latency_s = gpu.dram_latency_cycles * gpu.sm_period_fs / FS_PER_S
+    block_cost_s = (gpu.block_start_cycles + gpu.block_end_cycles) * gpu.sm_period_fs / FS_PER_S
+    spans = sim.timeline.blocks
+    point = OccupancyPoint(
+        label=f"{kernel.theoretical_occupancy:.0%}",
+        blocks_per_sm=kernel.blocks_per_sm,
+        warps_per_sm=warps,
+        occupancy=kernel.theoretical_occupancy,
+        achieved_occupancy=kernel.achieved_occupancy,
+        microseconds=kernel.seconds * 1e6,
+        gbs=kernel.dram_bytes_per_second / 1e9,
+        littles_law_gbs=littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, latency_s, "mixed") / 1e9,
+        with_block_cost_gbs=littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, latency_s + block_cost_s, "mixed") / 1e9,
+        slot_cycles=sum(s.end_fs - s.start_fs for s in spans) / len(spans) / gpu.sm_period_fs,
+        main_stall=kernel.main_stall,
+    )
+    return point, sim
+
+
+def table(points: Sequence[OccupancyPoint]) -> str:
+    """Lines of a table: simulation beside formula."""
+    head = (
+        "blocks  warps     occupancy       time simulated   Little's law   with block cost  main stall\n"
+        "per SM per SM  theor. achieved      µs      GB/s   GB/s    diff     GB/s     diff  reason\n"
+    )
+    rows = [
+        f"{p.blocks_per_sm:6d} {p.warps_per_sm:6d} {p.occupancy:7.1%} {p.achieved_occupancy:8.1%} "
+        f"{p.microseconds:7.2f} {p.gbs:9.1f} {p.littles_law_gbs:6.1f} {p.difference:+7.1%} "
+        f"{p.with_block_cost_gbs:8.1f} {p.difference_with_block_cost:+8.1%}  {p.main_stall}"
+        for p in points
+    ]
+    return head + "\n".join(rows)
+
+
+def explanation(gpu: GPU, points: Sequence[OccupancyPoint]) -> str:
+    """Say where simulation and formula differ, and why, with the figures of the first run and of the last."""
+    least, most = points[0], points[-1]
+    cost = gpu.block_start_cycles + gpu.block_end_cycles
+    rest = least.slot_cycles - cost - gpu.dram_latency_cycles
+    limit = gpu.dram_bandwidth_bytes_per_s * float(gpu.dram_efficiency_mixed) / 1e9
+    return (
+        f"Little's law counts {gpu.dram_latency_cycles} cycles of DRAM latency per warp. At {least.label} occupancy a "
+        f"block holds its slot for\n{least.slot_cycles:.0f} cycles: {cost} more to start and end the block, {rest:.0f} "
+        "more for address arithmetic, issue and queues.\nNo load is under way in these, so the bandwidth is lower. "
+        f"At {most.label} occupancy {most.gbs / limit:.0%} of the\n{limit:.0f} GB/s are reached that the DRAM gives to "
+        "mixed reads and writes: more warps would only wait longer."
+    )
+
+
+def as_rows(points: Sequence[OccupancyPoint]) -> list[dict[str, Any]]:
+    """Plain dictionaries of the points, for JSON."""
+    return [
+        {**asdict(p), "difference": p.difference, "difference_with_block_cost": p.difference_with_block_cost}
+        for p in points
+    ]
