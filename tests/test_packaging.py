@@ -34,7 +34,7 @@ def empty_environment(folder: Path) -> Path:
 
 
 def pip(python: Path, *arguments: str | Path) -> None:
-    subprocess.run([python, "-m", "pip", "-q", "--disable-pip-version-check", *arguments], check=True)
+    subprocess.run([str(python), "-m", "pip", "-q", "--disable-pip-version-check", *map(str, arguments)], check=True)
 
 
 def ask(python: Path, folder: Path) -> list[str]:
