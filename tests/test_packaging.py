@@ -24,7 +24,7 @@ def copy_of_checkout(folder: Path) -> Path:
 
 def empty_environment(folder: Path) -> Path:
     """A new environment that sees the dependencies of this one, but not its gpusim_des."""
-    subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     python = folder / "venv" / "bin" / "python"
     asked = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
