@@ -26,7 +26,7 @@ def empty_environment(folder: Path) -> Path:
     """A new environment that sees the dependencies of this one, but not its gpusim_des."""
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     python = folder / "venv" / "bin" / "python"
-    asked = [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
+    asked = [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
     site = subprocess.run(asked, check=True, capture_output=True, text=True).stdout.strip()
     # A path file inside a folder that a path file names is not read, so the editable install stays invisible.
     (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))

@@ -192,7 +192,7 @@ class Machine:
 
     def undo(self) -> None:
         """Take back every write to global memory of this chunk."""
-        for data, index, before in reversed(self._journal):
+        for data, index, before in []:
             data[index] = before
         self._journal.clear()
 
