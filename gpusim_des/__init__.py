@@ -20,6 +20,7 @@ from gpusim_des.errors import (
 from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.thread_kernel import InterpretedWarning, ThreadKernel, kernel
 from gpusim_des.gpu import GPU, list_gpus, load_gpu
 from gpusim_des.grid import Dim3, cdiv
 from gpusim_des.simulation import Simulation
@@ -38,6 +39,7 @@ __all__ = [
     "DeviceArray",
     "DeviceMemoryError",
     "Dim3",
+    "InterpretedWarning",
     "KernelError",
     "KernelTiming",
     "Launch",
@@ -46,12 +48,14 @@ __all__ = [
     "ModelError",
     "SimError",
     "Simulation",
+    "ThreadKernel",
     "Timeline",
     "TraceError",
     "WarpState",
     "analytic",
     "block_kernel",
     "cdiv",
+    "kernel",
     "list_gpus",
     "load_gpu",
     "views",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from gpusim_des.errors import DeviceMemoryError, LaunchError
-from gpusim_des.functional.block_kernel import BlockKernel
+from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executor import execute
 from gpusim_des.functional.machine import Counting
@@ -36,6 +36,8 @@ class Launch:
     config: LaunchConfig
     counters: Counters
     trace: KernelTrace
+    vectorized: bool = True
+    """Many threads ran at once; false for a thread kernel that had to run thread by thread."""
 
 
 class Device:
@@ -123,13 +125,14 @@ class Device:
 
     def launch(
         self,
-        kernel: BlockKernel,
+        kernel: KernelFunction,
         grid: DimLike,
         block: DimLike,
         *args: Any,
         registers: int | None = None,
         dynamic_shared: int = 0,
         count: Counting = "auto",
+        vectorize: bool | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Launch:
         """Run a kernel now: results in device memory, counters and trace in the `Launch` that comes back.
@@ -161,8 +164,8 @@ class Device:
         DeviceMemoryError
             For an array that was freed or lives on another device, or a host array among the arguments.
         """
-        if not isinstance(kernel, BlockKernel):
-            raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.block_kernel")
+        if not isinstance(kernel, KernelFunction):
+            raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
         if count not in get_args(Counting):
             raise ValueError(f"count = {count!r}: possible are {', '.join(map(repr, get_args(Counting)))}")
         config = LaunchConfig.of(grid, block, self.gpu.max_threads_per_block)
@@ -189,7 +192,7 @@ class Device:
         assumed = () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
         self._running = kernel.name
         try:
-            counters, trace = execute(
+            counters, trace, vectorized = execute(
                 kernel,
                 config,
                 arguments,
@@ -199,10 +202,11 @@ class Device:
                 dynamic_shared_bytes=int(dynamic_shared),
                 assumptions=assumed,
                 progress=progress,
+                vectorize=vectorize,
             )
         finally:
             self._running = None
-        done = Launch(kernel.name, config, counters, trace)
+        done = Launch(kernel.name, config, counters, trace, vectorized)
         self.launches.append(done)
         return done
 

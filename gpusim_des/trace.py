@@ -43,6 +43,10 @@ class OpClass(IntEnum):
     GLOBAL_STORE = 11
     BARRIER = 12
     EXIT = 13
+    VOTE = 14
+    FENCE = 15
+    GLOBAL_ATOMIC = 16
+    SHARED_ATOMIC = 17
 
     @property
     def label(self) -> str:
@@ -50,10 +54,10 @@ class OpClass(IntEnum):
         return self.name.lower()
 
 
-SHARED_OPS = frozenset({OpClass.SHARED_LOAD, OpClass.SHARED_STORE, OpClass.SHUFFLE})
+SHARED_OPS = frozenset({OpClass.SHARED_LOAD, OpClass.SHARED_STORE, OpClass.SHARED_ATOMIC, OpClass.SHUFFLE})
 """Classes that pass through the load/store unit without leaving the SM."""
 
-GLOBAL_OPS = frozenset({OpClass.GLOBAL_LOAD, OpClass.GLOBAL_STORE})
+GLOBAL_OPS = frozenset({OpClass.GLOBAL_LOAD, OpClass.GLOBAL_STORE, OpClass.GLOBAL_ATOMIC})
 """Classes that send sectors to memory."""
 
 MEMORY_OPS = SHARED_OPS | GLOBAL_OPS

@@ -16,8 +16,9 @@ from numpy.typing import DTypeLike
 from gpusim_des.errors import KernelError, MaskError
 from gpusim_des.functional import instructions
 from gpusim_des.functional.lanes import Lanes, cast, joint_producers, values_of
-from gpusim_des.functional.machine import Machine, Mask, Producers
+from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.source import Site, caller
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import OpClass
@@ -30,8 +31,13 @@ COMPUTE_CLASSES = {
 }
 
 
-class BlockKernel:
-    """A function marked with `block_kernel`; launch it, do not call it."""
+class KernelFunction:
+    """A function marked as a kernel; launch it, do not call it."""
+
+    style = ""
+    """How the kernel is written, for messages."""
+    guard = "with a mask, for example mask={}"
+    """How it keeps threads out of an access, for messages."""
 
     def __init__(self, function: Callable[..., None]) -> None:
         parameters = list(inspect.signature(function).parameters.values())
@@ -41,9 +47,10 @@ class BlockKernel:
             )
         flexible = [p for p in parameters if p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         if flexible:
+            shown = flexible[0].replace(annotation=inspect.Parameter.empty)
             raise TypeError(
-                f"kernel {function.__name__!r} has the parameter {str(flexible[0])!r}: a launch passes every argument "
-                "by position, so name each of them, kernel(blk, a, b, n)"
+                f"kernel {function.__name__!r}: parameter '{shown}' is not one argument by position, which is how a "
+                "launch passes them; name each one, kernel(blk, a, b, n)"
             )
         self.function = function
         self.name = function.__name__
@@ -56,8 +63,9 @@ class BlockKernel:
         try:
             bound = inspect.signature(self.function).bind(None, *args)
         except TypeError as error:
+            number = f"{len(args)} argument{'s' if len(args) != 1 else ''}"
             raise TypeError(
-                f"kernel {self.name!r} takes ({', '.join(self.parameters)}), got {len(args)} arguments: {error}"
+                f"kernel {self.name!r} takes ({', '.join(self.parameters)}), got {number}: {error}"
             ) from None
         bound.apply_defaults()
         return dict(list(bound.arguments.items())[1:])
@@ -67,7 +75,13 @@ class BlockKernel:
         raise TypeError(f"{self.name} is a kernel: run it with dev.launch({self.name}, grid, block, ...)")
 
     def __repr__(self) -> str:
-        return f"<block kernel {self.name}({', '.join(self.parameters)})>"
+        return f"<{f'{self.style} kernel'.strip()} {self.name}({', '.join(self.parameters)})>"
+
+
+class BlockKernel(KernelFunction):
+    """A function marked with `block_kernel`."""
+
+    style = "block"
 
 
 def block_kernel(function: Callable[..., None]) -> BlockKernel:
@@ -211,7 +225,7 @@ class Block:
         on, made = self._mask(mask, site)
         plain = np.asarray(values_of(self._machine, value))
         producers = _join(made, joint_producers(value))
-        moved, event = self._machine.shuffle_down(plain, distance, on, producers, site)
+        moved, event = self._machine.shuffle("shfl_down", plain, np.asarray(distance), on, producers, site)
         return Lanes(self._machine, moved, (event,), on)
 
     # Arguments ------------------------------------------------------------------------------------------------------

@@ -143,6 +143,22 @@ def _passes(words: _Addresses, active: _Active | None) -> NDArray[np.int32]:
     return most.astype(np.int32)
 
 
+def same_address(addresses: _Addresses, active: _Active | None) -> NDArray[np.int32]:
+    """Largest number of active lanes with one address, per warp: the passes of an atomic operation.
+
+    >>> same_address(np.array([[8, 8, 4] + [0] * 29]), np.array([[True, True, True] + [False] * 29]))
+    array([2], dtype=int32)
+    """
+    on = np.ones(addresses.shape, bool) if active is None else active
+    ordered = np.sort(np.where(on, addresses, _NOWHERE), axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    start = np.maximum.accumulate(np.where(new, np.arange(ordered.shape[1]), 0), axis=1)
+    run = np.where(ordered != _NOWHERE, np.arange(ordered.shape[1]) - start + 1, 0)
+    most: NDArray[np.int64] = run.max(axis=1)
+    return most.astype(np.int32)
+
+
 def load_store_quarter_cycles(wavefront_counts: NDArray[np.int32], lines: NDArray[np.int32]) -> NDArray[np.int32]:
     """Time of global requests in the SM's load/store unit, in quarter-cycles (M1).
 

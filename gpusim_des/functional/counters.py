@@ -28,7 +28,19 @@ class Counters:
     global_store_sectors: int = 0
     global_load_bytes_requested: int = 0
     global_store_bytes_requested: int = 0
+    global_atomic_requests: int = 0
+    global_atomic_sectors: int = 0
+    global_atomic_bytes_requested: int = 0
+    thread_loads: int = 0
+    """Elements that threads loaded from global memory."""
+    thread_stores: int = 0
+    thread_atomics: int = 0
+    atomic_serialization: int = 0
+    """Passes of global atomics: per request the largest number of lanes that hit one address."""
     shared_requests: int = 0
+    shared_accesses: int = 0
+    """Elements that threads accessed in shared memory."""
+    shared_atomic_requests: int = 0
     shared_wavefronts: int = 0
     barriers: int = 0
     """Block-wide barriers, counted once per block."""
@@ -39,6 +51,16 @@ class Counters:
     shared_bytes_per_block: int = 0
     instruction_mix: Counter[str] = field(default_factory=Counter)
     """Warp instructions by operation class."""
+
+    def count_global(self, kind: str, requests: int, sectors: int, threads: int, nbytes: int) -> None:
+        """Count requests to global memory; `kind` is ``load``, ``store`` or ``atomic``."""
+        for name, amount in (
+            (f"global_{kind}_requests", requests),
+            (f"global_{kind}_sectors", sectors),
+            (f"global_{kind}_bytes_requested", nbytes),
+            (f"thread_{kind}s", threads),
+        ):
+            setattr(self, name, getattr(self, name) + amount)
 
     def add(self, other: Counters) -> None:
         """Add the counts of other blocks of the same launch."""
@@ -54,12 +76,13 @@ class Counters:
     @property
     def global_bytes_requested(self) -> int:
         """Bytes that active lanes asked for, loads and stores."""
-        return self.global_load_bytes_requested + self.global_store_bytes_requested
+        atomics = self.global_atomic_bytes_requested
+        return self.global_load_bytes_requested + self.global_store_bytes_requested + atomics
 
     @property
     def sector_bytes(self) -> int:
         """Bytes in all sectors: what memory must move without caches."""
-        return SECTOR_BYTES * (self.global_load_sectors + self.global_store_sectors)
+        return SECTOR_BYTES * (self.global_load_sectors + self.global_store_sectors + self.global_atomic_sectors)
 
     @property
     def coalescing_efficiency(self) -> float:
@@ -104,6 +127,9 @@ class Counters:
             ("global store requests", f"{self.global_store_requests:,}"),
             ("global store sectors", f"{self.global_store_sectors:,}"),
             ("sectors per store request", f"{self.store_sectors_per_request:.2f}"),
+            ("global atomic requests", f"{self.global_atomic_requests:,}"),
+            ("global atomic sectors", f"{self.global_atomic_sectors:,}"),
+            ("atomic serialization", f"{self.atomic_serialization:,}"),
             ("coalescing efficiency", f"{self.coalescing_efficiency:.1%}"),
             ("shared requests", f"{self.shared_requests:,}"),
             ("shared wavefronts", f"{self.shared_wavefronts:,}"),

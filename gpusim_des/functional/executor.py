@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional.block_kernel import Block, BlockKernel
+from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.kernel_source import NotVectorizable
 from gpusim_des.functional.lanes import BlocksDisagree
 from gpusim_des.functional.machine import Counting, Machine
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.recorder import record
+from gpusim_des.functional.thread_kernel import ThreadKernel, ThreadRunner
 from gpusim_des.grid import LaunchConfig
 from gpusim_des.trace import KernelTrace
 
@@ -27,10 +29,12 @@ class Executed(NamedTuple):
 
     counters: Counters
     trace: KernelTrace
+    vectorized: bool
+    """Many threads ran at once; false for a thread kernel that had to run thread by thread."""
 
 
 def execute(
-    kernel: BlockKernel,
+    kernel: KernelFunction,
     config: LaunchConfig,
     arguments: dict[str, Any],
     *,
@@ -40,6 +44,7 @@ def execute(
     dynamic_shared_bytes: int,
     assumptions: tuple[str, ...] = (),
     progress: Callable[[int, int], None] | None = None,
+    vectorize: bool | None = None,
 ) -> Executed:
     """Run all blocks of a launch; `progress` hears how many of how many blocks are done.
 
@@ -49,34 +54,80 @@ def execute(
     counters = Counters()
     trace = KernelTrace(kernel.name, config, registers=registers, assumptions=assumptions)
     names = {id(value): name for name, value in arguments.items() if isinstance(value, DeviceArray)}
+
+    def make_machine(blocks: NDArray[np.int64]) -> Machine:
+        return Machine(
+            config,
+            blocks,
+            counting=counting,
+            kernel_name=kernel.name,
+            shared_limit_bytes=shared_limit_bytes,
+            dynamic_shared_bytes=dynamic_shared_bytes,
+            guard=kernel.guard,
+        )
+
+    run = _runner(kernel, tuple(arguments.values()), names, make_machine, counting, vectorize)
     size = max(1, CHUNK_THREADS // config.threads_per_block)
     for start in range(0, config.blocks, size):
         waiting = [np.arange(start, min(start + size, config.blocks), dtype=np.int64)]
         while waiting:
             blocks = waiting.pop()
-            machine = Machine(
-                config,
-                blocks,
-                counting=counting,
-                kernel_name=kernel.name,
-                shared_limit_bytes=shared_limit_bytes,
-                dynamic_shared_bytes=dynamic_shared_bytes,
-            )
+            if not run.vectorized and len(blocks) > 1:
+                waiting.extend(blocks[::-1, None])
+                continue
+            machine = make_machine(blocks)
             try:
-                returned = kernel.function(Block(machine, names), *arguments.values())
+                run.run(machine)
             except BlocksDisagree as disagreement:
                 machine.undo()
-                waiting.extend(blocks[group] for group in reversed(disagreement.groups()))
+                groups = np.unique(disagreement.values)
+                waiting.extend(blocks[disagreement.values == value] for value in groups[::-1])
                 continue
-            if returned is not None:
-                raise KernelError(
-                    f"kernel {kernel.name!r} returned {reprlib.repr(returned)}: a kernel returns nothing, "
-                    "write its results with blk.store"
-                )
+            except NotVectorizable as reason:
+                machine.undo()
+                assert isinstance(run, ThreadRunner)
+                run.fall_back(reason)
+                waiting.append(blocks)
+                continue
             machine.finish()
             record(machine, trace)
             counters.add(machine.counters)
         if progress is not None:
             progress(min(start + size, config.blocks), config.blocks)
     trace.shared_bytes = dynamic_shared_bytes + counters.shared_bytes_per_block
-    return Executed(counters, trace)
+    return Executed(counters, trace, run.vectorized)
+
+
+class BlockRunner:
+    """Runs the blocks of one launch of a block kernel."""
+
+    vectorized = True
+
+    def __init__(self, kernel: BlockKernel, arguments: tuple[Any, ...], names: dict[int, str]) -> None:
+        self._kernel = kernel
+        self._arguments = arguments
+        self._names = names
+
+    def run(self, machine: Machine) -> None:
+        """Run the blocks of `machine` at once."""
+        returned = self._kernel.function(Block(machine, self._names), *self._arguments)
+        if returned is not None:
+            raise KernelError(
+                f"kernel {self._kernel.name!r} returned {returned!r}: a kernel returns nothing, "
+                "write its results with blk.store"
+            )
+
+
+def _runner(
+    kernel: KernelFunction,
+    arguments: tuple[Any, ...],
+    names: dict[int, str],
+    make_machine: Callable[[NDArray[np.int64]], Machine],
+    counting: Counting,
+    vectorize: bool | None,
+) -> BlockRunner | ThreadRunner:
+    if isinstance(kernel, ThreadKernel):
+        lines = counting == "lines"
+        return ThreadRunner(kernel, arguments, names, make_machine, count_lines=lines, vectorize=vectorize)
+    assert isinstance(kernel, BlockKernel)
+    return BlockRunner(kernel, arguments, names)

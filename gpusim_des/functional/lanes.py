@@ -15,7 +15,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError, MaskError
 from gpusim_des.functional import instructions
-from gpusim_des.functional.machine import Machine, Mask, Producers
+from gpusim_des.functional.machine import Machine, Mask
+from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.source import caller
 
 
@@ -138,7 +139,7 @@ class Lanes(NDArrayOperatorsMixin):
         return self._agreed(value.reshape(-1))
 
     def _agreed(self, per_block: Any) -> Any:
-        if not np.array_equal(per_block, np.broadcast_to(per_block[0], per_block.shape), equal_nan=True):
+        if not np.array_equal(per_block, np.broadcast_to(per_block[0], per_block.shape)):
             raise BlocksDisagree(np.broadcast_to(per_block, (self.machine.shape[0],)))
         if self.machine.counting == "auto":
             self.machine.branch(np.array([[bool(per_block[0])]]), None, self.producers, caller())

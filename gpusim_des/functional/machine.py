@@ -14,16 +14,17 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from gpusim_des.errors import BoundsError, DeadlockError, KernelError, LaunchError
-from gpusim_des.functional import coalescing
+from gpusim_des.errors import KernelError, LaunchError
+from gpusim_des.functional import atomics, coalescing, complaints, provenance, warp_exchange
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.memory import MAX_ITEM_BYTES, DeviceArray, SharedArray, is_plain
-from gpusim_des.functional.source import Site
+from gpusim_des.functional.provenance import Producers
+from gpusim_des.functional.source import UNKNOWN, Site
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 from gpusim_des.trace import OpClass
 
-Counting = Literal["auto", "declared"]
-Producers = tuple[int, ...]
+Counting = Literal["auto", "declared", "lines"]
+Array = DeviceArray | SharedArray
 Mask = NDArray[np.bool_] | None
 """Active threads, broadcastable to (blocks, threads); ``None`` means all."""
 
@@ -34,10 +35,13 @@ class Event:
 
     op: OpClass
     lanes: NDArray[np.uint8]
-    producers: Producers
+    producers: tuple[int, ...]
+    """Events that all warps read which executed both."""
     line: int
     quarter_cycles: NDArray[np.int32] | None = None
     sectors: coalescing.Sectors | None = None
+    columns: tuple[NDArray[np.int32], ...] = ()
+    """Further events that each warp reads, -1 for none: where threads got a value from different events."""
 
 
 class Machine:
@@ -55,6 +59,8 @@ class Machine:
         For messages.
     shared_limit_bytes, dynamic_shared_bytes
         Limit of shared memory per block, and the part of it that the launch took.
+    guard
+        How a kernel of this style keeps threads out of an access, for messages.
     """
 
     def __init__(
@@ -66,11 +72,13 @@ class Machine:
         kernel_name: str,
         shared_limit_bytes: int,
         dynamic_shared_bytes: int,
+        guard: str = "with a mask, for example mask={}",
     ) -> None:
         self.config = config
         self.blocks = blocks
         self.counting = counting
         self.kernel_name = kernel_name
+        self.guard = guard
         self.shared_limit_bytes = shared_limit_bytes
         self.dynamic_shared_bytes = dynamic_shared_bytes
         self.shape = (len(blocks), config.threads_per_block)
@@ -98,8 +106,8 @@ class Machine:
         return self._lanes_cache[1]
 
     def instruction(self, op: OpClass, mask: Mask, producers: Producers, site: Site) -> int:
-        """Count one instruction of class `op` and return its event number."""
-        return self._record(Event(op, self.lanes(mask), producers, site.line))
+        """Count one instruction of class `op` and return its event number, -1 if no thread is active."""
+        return self._record(op, mask, producers, site)
 
     def sequence(self, ops: tuple[OpClass, ...], mask: Mask, producers: Producers, site: Site) -> Producers:
         """Count a dependent sequence of instructions; returns the producers of its result."""
@@ -107,13 +115,42 @@ class Machine:
             producers = (self.instruction(op, mask, producers, site),)
         return producers
 
-    def _record(self, event: Event) -> int:
-        warps = int(np.count_nonzero(event.lanes))
-        self.counters.warp_instructions += warps
-        self.counters.active_lanes += int(event.lanes.sum(dtype=np.int64))
-        self.counters.instruction_mix[event.op.label] += warps
-        self.events.append(event)
+    def line(self, mask: Mask, site: Site) -> int:
+        """Count a source line that threads execute, in the mode that counts lines."""
+        return self.instruction(OpClass.INT, mask, (), site) if self.counting == "lines" else -1
+
+    def _record(
+        self,
+        op: OpClass,
+        mask: Mask,
+        producers: Producers,
+        site: Site,
+        quarter_cycles: NDArray[np.int32] | None = None,
+        sectors: coalescing.Sectors | None = None,
+    ) -> int:
+        lanes = self.lanes(mask)
+        warps = int(np.count_nonzero(lanes))
+        if not warps:
+            return -1
+        if self.counting != "lines" or op is OpClass.INT:
+            self.counters.warp_instructions += warps
+            self.counters.active_lanes += int(lanes.sum(dtype=np.int64))
+            self.counters.instruction_mix[op.label] += warps
+        numbers, columns = self._origins(producers, mask)
+        self.events.append(Event(op, lanes, numbers, site.line, quarter_cycles, sectors, columns))
         return len(self.events) - 1
+
+    def _origins(self, producers: Producers, mask: Mask) -> tuple[tuple[int, ...], tuple[NDArray[np.int32], ...]]:
+        """Events that all warps depend on, and those that differ from warp to warp."""
+        numbers = {p for p in producers if isinstance(p, int) and p >= 0}
+        columns: list[NDArray[np.int32]] = []
+        for producer in producers:
+            if isinstance(producer, np.ndarray):
+                rows = self._by_warp(producer if mask is None else np.where(mask, producer, np.int32(-1)), fill=-1)
+                common, differing = provenance.per_warp(rows, self.lanes(mask) > 0)
+                numbers.update(common)
+                columns += differing
+        return tuple(sorted(numbers)), tuple(columns)
 
     def _by_warp(self, values: NDArray[Any], fill: Any) -> NDArray[Any]:
         """Rows of 32 lanes, one per warp; lanes beyond the block get `fill`."""
@@ -141,11 +178,8 @@ class Machine:
             values = np.broadcast_to(data[index], self.shape)
         else:
             values = np.where(mask, data[np.where(mask, index, 0)], np.zeros((), array.dtype))
-        event, requests, touched = self._global_event(OpClass.GLOBAL_LOAD, array, index, mask, producers, site)
-        self.counters.global_load_requests += requests
-        self.counters.global_load_sectors += len(touched.numbers)
-        self.counters.global_load_bytes_requested += array.dtype.itemsize * int(event.lanes.sum(dtype=np.int64))
-        return values, self._record(event)
+        values = np.broadcast_to(values, self.shape)
+        return values, self.access(OpClass.GLOBAL_LOAD, array, index, mask, producers, site)
 
     def store(
         self,
@@ -160,23 +194,61 @@ class Machine:
         """Write ``array[index] = values`` for the active threads; of several writers the highest thread wins."""
         self.check_bounds("store to", name, array.size, index, mask, site)
         self._write(array.flat, index, values, mask)
-        event, requests, touched = self._global_event(OpClass.GLOBAL_STORE, array, index, mask, producers, site)
-        self.counters.global_store_requests += requests
-        self.counters.global_store_sectors += len(touched.numbers)
-        self.counters.global_store_bytes_requested += array.dtype.itemsize * int(event.lanes.sum(dtype=np.int64))
-        return self._record(event)
+        return self.access(OpClass.GLOBAL_STORE, array, index, mask, producers, site)
 
-    def _global_event(
-        self, op: OpClass, array: DeviceArray, index: NDArray[Any], mask: Mask, producers: Producers, site: Site
-    ) -> tuple[Event, int, coalescing.Sectors]:
+    def access(
+        self, op: OpClass, array: Array, index: NDArray[Any], mask: Mask, producers: Producers, site: Site
+    ) -> int:
+        """Count an access to global or shared memory without doing it; returns its event."""
         size = array.dtype.itemsize
         addresses = self._by_warp(index, fill=0).astype(np.int64) * size + array.address
         active = self._active_by_warp(mask)
+        lanes = self.lanes(mask)
+        requests, threads = int(np.count_nonzero(lanes)), int(lanes.sum(dtype=np.int64))
+        passes = coalescing.wavefronts(addresses, size, active)
+        counters = self.counters
+        if isinstance(array, SharedArray):
+            if op is OpClass.SHARED_ATOMIC:
+                passes = np.maximum(passes, coalescing.same_address(addresses, active))
+                counters.shared_atomic_requests += requests
+            counters.shared_requests += requests
+            counters.shared_accesses += threads
+            counters.shared_wavefronts += int(passes.sum(dtype=np.int64))
+            return self._record(op, mask, producers, site, (4 * passes).astype(np.int32))
         touched = coalescing.sectors(addresses, size, active)
-        banks = coalescing.wavefronts(addresses, size, active)
-        quarters = coalescing.load_store_quarter_cycles(banks, touched.lines)
-        event = Event(op, self.lanes(mask), producers, site.line, quarters, touched)
-        return event, int(np.count_nonzero(event.lanes)), touched
+        kind = {OpClass.GLOBAL_LOAD: "load", OpClass.GLOBAL_STORE: "store"}.get(op, "atomic")
+        counters.count_global(kind, requests, len(touched.numbers), threads, threads * size)
+        if kind == "atomic":
+            counters.atomic_serialization += int(coalescing.same_address(addresses, active).sum(dtype=np.int64))
+        quarters = coalescing.load_store_quarter_cycles(passes, touched.lines)
+        return self._record(op, mask, producers, site, quarters, touched)
+
+    def atomic(
+        self,
+        array: Array,
+        label: str,
+        name: str,
+        index: NDArray[Any],
+        numbers: list[NDArray[Any]],
+        mask: Mask,
+        producers: Producers,
+        site: Site,
+    ) -> tuple[NDArray[Any], int]:
+        """Do an atomic operation of the active threads, one after the other; returns the old values and the event."""
+        self.check_bounds(f"{name} on", label, array.size, index, mask, site)
+        on = np.ones(self.shape, bool) if mask is None else np.broadcast_to(mask, self.shape)
+        where = np.broadcast_to(index, self.shape)
+        if isinstance(array, SharedArray):
+            op, data = OpClass.SHARED_ATOMIC, array.data.reshape(-1)
+            where = where + np.arange(self.shape[0])[:, None] * array.size
+        else:
+            op, data = OpClass.GLOBAL_ATOMIC, array.flat
+        flat = where[on].astype(np.int64)
+        if isinstance(array, DeviceArray) and len(self.blocks) > 1:
+            self._journal.append((data, flat, data[flat]))
+        old = np.zeros(self.shape, array.dtype)
+        old[on] = atomics.perform(name, data, flat, [np.broadcast_to(n, self.shape)[on] for n in numbers])
+        return old, self.access(op, array, index, mask, producers, site)
 
     def _write(self, data: NDArray[Any], index: NDArray[Any], values: NDArray[Any], mask: Mask) -> None:
         where = np.broadcast_to(index, self.shape)
@@ -192,7 +264,7 @@ class Machine:
 
     def undo(self) -> None:
         """Take back every write to global memory of this chunk."""
-        for data, index, before in []:
+        for data, index, before in reversed(self._journal):
             data[index] = before
         self._journal.clear()
 
@@ -230,7 +302,7 @@ class Machine:
         else:
             safe = np.where(mask, index, 0)
             values = np.where(mask, array.data[rows, safe], np.zeros((), array.dtype))
-        return values, self._shared_event(OpClass.SHARED_LOAD, array, index, mask, producers, site)
+        return values, self.access(OpClass.SHARED_LOAD, array, index, mask, producers, site)
 
     def shared_store(
         self,
@@ -248,65 +320,59 @@ class Machine:
         flat = array.data.reshape(-1)
         what = np.broadcast_to(values, self.shape)
         flat[whole if on is None else whole[on]] = what if on is None else what[on]
-        return self._shared_event(OpClass.SHARED_STORE, array, index, mask, producers, site)
-
-    def _shared_event(
-        self, op: OpClass, array: SharedArray, index: NDArray[Any], mask: Mask, producers: Producers, site: Site
-    ) -> int:
-        size = array.dtype.itemsize
-        addresses = self._by_warp(index, fill=0).astype(np.int64) * size + array.address
-        passes = coalescing.wavefronts(addresses, size, self._active_by_warp(mask))
-        lanes = self.lanes(mask)
-        self.counters.shared_requests += int(np.count_nonzero(lanes))
-        self.counters.shared_wavefronts += int(passes.sum(dtype=np.int64))
-        return self._record(Event(op, lanes, producers, site.line, (4 * passes).astype(np.int32)))
+        return self.access(OpClass.SHARED_STORE, array, index, mask, producers, site)
 
     # Control --------------------------------------------------------------------------------------------------------
 
-    def branch(self, taken: NDArray[np.bool_], mask: Mask, producers: Producers, site: Site) -> None:
+    def branch(self, taken: NDArray[np.bool_], mask: Mask, producers: Producers, site: Site) -> int:
         """Count a branch of the active threads on `taken`."""
-        event = Event(OpClass.BRANCH, self.lanes(mask), producers, site.line)
+        lanes = self.lanes(mask)
         both = np.broadcast_to(taken if mask is None else taken & mask, self.shape)
         yes = self._by_warp(both, fill=False).sum(axis=1, dtype=np.uint8)
-        self.counters.branches += int(np.count_nonzero(event.lanes))
-        self.counters.divergent_branches += int(np.count_nonzero((yes > 0) & (yes < event.lanes)))
-        self._record(event)
+        self.counters.branches += int(np.count_nonzero(lanes))
+        self.counters.divergent_branches += int(np.count_nonzero((yes > 0) & (yes < lanes)))
+        return self._record(OpClass.BRANCH, mask, producers, site)
 
-    def barrier(self, mask: Mask, producers: Producers, site: Site) -> None:
+    def barrier(self, mask: Mask, producers: Producers, site: Site) -> int:
         """Block-wide barrier; raises `DeadlockError` if it is reached by a part of a block only."""
         on = np.broadcast_to(True if mask is None else mask, self.shape)
         there = on.any(axis=1)
         stuck = there & ~on.all(axis=1)
         if stuck.any():
             row = int(np.argmax(stuck))
-            away = np.flatnonzero(~on[row])
-            warps = sorted({int(t) // WARP_SIZE for t in away})
-            raise DeadlockError(
-                f"{self.kernel_name}: block {self._block_name(row)} waits forever at the barrier in {site}: "
-                f"{len(away)} of {self.shape[1]} threads never reach it (warps {_ranges(warps)}, first thread "
-                f"{int(away[0])}); a barrier must be reached by all threads of the block, so move it out of the branch"
-            )
+            raise complaints.barrier_not_reached(self.kernel_name, site, on[row], self.config, int(self.blocks[row]))
         self.counters.barriers += int(np.count_nonzero(there))
-        self._record(Event(OpClass.BARRIER, self.lanes(mask), producers, site.line))
+        return self._record(OpClass.BARRIER, mask, producers, site)
 
-    def shuffle_down(
-        self, values: NDArray[Any], delta: int, mask: Mask, producers: Producers, site: Site
+    def shuffle(
+        self, name: str, values: NDArray[Any], other: NDArray[Any], mask: Mask, producers: Producers, site: Site
     ) -> tuple[NDArray[Any], int]:
-        """Value of the lane `delta` higher in the same warp, the own value where there is none."""
-        rows = self._by_warp(values, fill=0)
-        lane = np.arange(WARP_SIZE)
-        threads = np.tile(self._all_lanes[: self.config.warps_per_block], self.shape[0])[:, None]
-        source = np.where(lane + delta < threads, np.minimum(lane + delta, WARP_SIZE - 1), lane)
-        moved = np.take_along_axis(rows, source, axis=1).reshape(self.shape[0], self._padded)[:, : self.shape[1]]
+        """Values that active threads get from other lanes of their warp (`warp_exchange.shuffled`), and the event."""
+        active = self._by_warp(np.ones((1, 1), bool) if mask is None else mask, fill=False)
+        rows = warp_exchange.shuffled(name, self._by_warp(values, fill=0), self._by_warp(other, fill=0), active)
+        moved = rows.reshape(self.shape[0], self._padded)[:, : self.shape[1]]
         result = moved if mask is None else np.where(mask, moved, np.broadcast_to(values, self.shape))
-        lanes = self.lanes(mask)
-        quarters = np.where(lanes > 0, np.int32(4), np.int32(0)).astype(np.int32)
-        return result, self._record(Event(OpClass.SHUFFLE, lanes, producers, site.line, quarters))
+        return result, self.count_shuffle(mask, producers, site)
+
+    def count_shuffle(self, mask: Mask, producers: Producers, site: Site) -> int:
+        """Count a shuffle without doing it."""
+        quarters = np.where(self.lanes(mask) > 0, np.int32(4), np.int32(0)).astype(np.int32)
+        return self._record(OpClass.SHUFFLE, mask, producers, site, quarters)
+
+    def vote(
+        self, name: str, predicate: NDArray[np.bool_], mask: Mask, producers: Producers, site: Site
+    ) -> tuple[NDArray[Any], int]:
+        """Answer of a vote of the active lanes of every warp (`warp_exchange.voted`), and the event."""
+        active = self._by_warp(np.ones((1, 1), bool) if mask is None else mask, fill=False)
+        answer = warp_exchange.voted(name, self._by_warp(predicate, fill=False), active)
+        rows = np.broadcast_to(answer, (self.warps, WARP_SIZE))
+        result = rows.reshape(self.shape[0], self._padded)[:, : self.shape[1]]
+        return result, self.instruction(OpClass.VOTE, mask, producers, site)
 
     def finish(self) -> None:
         """End the chunk: every warp exits."""
         if self.counting == "auto":
-            self._record(Event(OpClass.EXIT, self._all_lanes, (), 0))
+            self._record(OpClass.EXIT, None, (), UNKNOWN)
         self._journal.clear()
 
     # Errors ---------------------------------------------------------------------------------------------------------
@@ -327,25 +393,14 @@ class Machine:
             bad = bad & mask
         if not bad.any():
             return
-        row, thread = (int(k) for k in np.argwhere(bad)[0])
-        value = int(np.broadcast_to(index, self.shape)[row, thread])
-        raise BoundsError(
-            f"{self.kernel_name}: {verb} {name!r} in {site}: index {value:,}{where} is outside 0…{size - 1:,} "
-            f"(block {self._block_name(row)}, thread {self.config.block.at(thread)}; {int(bad.sum()):,} threads of "
-            f"these blocks are outside); keep such threads out with a mask, for example mask=i < {size}"
-            + (" (a negative index does not count from the end on a GPU)" if value < 0 else "")
+        access = f"{self.kernel_name}: {verb} {name!r} in {site}"
+        raise complaints.out_of_bounds(
+            access,
+            size,
+            np.broadcast_to(index, self.shape),
+            bad,
+            self.config,
+            self.blocks,
+            where=where,
+            guard=self.guard,
         )
-
-    def _block_name(self, row: int) -> str:
-        return str(self.config.grid.at(int(self.blocks[row])))
-
-
-def _ranges(numbers: list[int]) -> str:
-    """Shorten ascending numbers: ``0-3, 7``."""
-    parts: list[list[int]] = []
-    for n in numbers:
-        if parts and n == parts[-1][-1] + 1:
-            parts[-1][-1:] = [n] if len(parts[-1]) == 2 else [parts[-1][0], n]
-        else:
-            parts.append([n])
-    return ", ".join("-".join(str(n) for n in p) for p in parts)

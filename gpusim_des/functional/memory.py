@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import DeviceMemoryError
+from gpusim_des.functional.operations import Atomics
 
 ALIGNMENT_BYTES = 256
 """cudaMalloc returns addresses aligned to at least 256 bytes (CUDA C++ Programming Guide, "Device memory accesses")."""
@@ -24,7 +25,7 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biufcV" and not dtype.hasobject and 0 < dtype.itemsize <= MAX_ITEM_BYTES
 
 
-class DeviceArray:
+class DeviceArray(Atomics):
     """An array in device memory: it has an address, and only kernels and copies touch its elements.
 
     Attributes
@@ -149,7 +150,7 @@ class DeviceMemory:
         return self._live.get(array.address) is array
 
 
-class SharedArray:
+class SharedArray(Atomics):
     """A shared-memory array of every block in flight: data has one row per block.
 
     The address counts from the start of the block's shared memory, in bytes.

@@ -35,12 +35,18 @@ def _groups(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
 def _streams(events: list[Event], warps: int, trace: KernelTrace) -> NDArray[np.int32]:
     """Stream number of every warp."""
     lanes = np.array([e.lanes for e in events], np.uint8).reshape(len(events), warps).T
-    first, group = _groups(lanes)
+    columns = [(number, column) for number, e in enumerate(events) for column in e.columns]
+    origins = np.ascontiguousarray(np.array([c for _, c in columns], np.int32).reshape(len(columns), warps).T)
+    first, group = _groups(np.concatenate([lanes, origins.view(np.uint8).reshape(warps, -1)], axis=1))
     ops = np.array([e.op for e in events], np.uint8)
     lines = np.array([e.line for e in events], np.int32)
-    reader = np.repeat(np.arange(len(events)), [len(e.producers) for e in events])
-    producer = np.array([p for e in events for p in e.producers], np.int64)
-    numbers = [_stream_of(lanes[row], ops, lines, reader, producer, trace) for row in first.tolist()]
+    readers = [n for n, e in enumerate(events) for _ in e.producers] + [number for number, _ in columns]
+    shared = [p for e in events for p in e.producers]
+    reader = np.array(readers, np.int64)
+    numbers = []
+    for row in first.tolist():
+        producer = np.array([*shared, *origins[row].tolist()], np.int64)
+        numbers.append(_stream_of(lanes[row], ops, lines, reader, producer, trace))
     result: NDArray[np.int32] = np.array(numbers, np.int32)[group]
     return result
 
@@ -56,14 +62,15 @@ def _stream_of(
     """Number of the stream of a warp with these active lanes: only what it executed, dependencies included."""
     active = lanes > 0
     position = np.cumsum(active) - 1
-    kept = active[reader] & active[producer]
-    counts = np.bincount(position[reader[kept]], minlength=int(active.sum()))
+    kept = active[reader] & active[producer] & (producer >= 0)
+    pairs = np.unique(np.stack([position[reader[kept]], position[producer[kept]]]), axis=1)
+    counts = np.bincount(pairs[0], minlength=int(active.sum()))
     stream = Stream(
         ops[active],
         lanes[active],
         lines[active],
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
-        position[producer[kept]].astype(np.int32),
+        pairs[1].astype(np.int32),
     )
     digest = blake2b(digest_size=16)
     for array in (stream.ops, stream.lanes, stream.lines, stream.dep_start, stream.deps):

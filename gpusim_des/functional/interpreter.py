@@ -1,0 +1,199 @@
+"""The per-thread interpreter: runs the threads of a block one by one and puts their steps together.
+
+The reference for masked execution. A thread runs until it meets others: at a barrier, or at an operation of the lanes
+of its warp. When all threads have stopped or ended, the warp operation with the smallest key is done first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+import numpy as np
+
+from gpusim_des.errors import DeadlockError, KernelError
+from gpusim_des.functional.kernel_source import Compiled
+from gpusim_des.functional.machine import Machine
+from gpusim_des.functional.memory import SharedArray
+from gpusim_des.functional.operations import Dim, Thread
+from gpusim_des.functional.runtime import Array
+from gpusim_des.functional.scalar_runtime import Key, Meeting, ScalarRuntime, Step
+from gpusim_des.functional.shared_names import SharedNames
+from gpusim_des.functional.source import Site
+from gpusim_des.functional.variable_types import Types
+from gpusim_des.grid import WARP_SIZE
+from gpusim_des.trace import OpClass
+
+
+class _Running:
+    """A thread under way."""
+
+    def __init__(self, number: int, runtime: ScalarRuntime, steps: Generator[Meeting, Any, Any]) -> None:
+        self.number = number
+        self.runtime = runtime
+        self.steps = steps
+        self.waits: Meeting | None = None
+        self.ended = False
+
+    def go_on(self, result: Any = None) -> None:
+        """Run to the next meeting or to the end."""
+        try:
+            self.waits = self.steps.send(result)
+        except StopIteration as end:
+            self.waits, self.ended = None, True
+            if end.value is not None:
+                raise KernelError(
+                    f"kernel {self.runtime.kernel_name!r} returned {end.value!r}: a kernel returns nothing, "
+                    "it writes its results to arrays"
+                ) from None
+
+
+def interpret(
+    machine: Machine,
+    compiled: Compiled,
+    arguments: tuple[Any, ...],
+    names: dict[int, str],
+    types: Types,
+    compile_function: Callable[[Callable[..., Any]], Compiled],
+) -> None:
+    """Run the one block of `machine` thread by thread, and record what its warps did."""
+    shared = SharedNames()
+
+    def declare(name: str, shape: Any, dtype: Any, site: Site) -> SharedArray:
+        return shared.declare(machine, name, shape, dtype, site)
+
+    threads = []
+    for number in range(machine.shape[1]):
+
+        def refuse(
+            verb: str, array: Array, size: int, index: int, where: str, site: Site, number: int = number
+        ) -> None:
+            only = (np.arange(machine.shape[1]) == number)[None, :]
+            label = names.get(id(array), array.name)
+            machine.check_bounds(verb, label, size, np.full((1, 1), index), only, site, where)
+
+        runtime = ScalarRuntime(machine.kernel_name, names, types, compile_function, machine.counting, declare, refuse)
+        steps = runtime.run(compiled, (_thread(machine, number, runtime), *arguments))
+        threads.append(_Running(number, runtime, steps))
+    _run_all(threads, machine)
+    _replay(threads, machine)
+
+
+def _thread(machine: Machine, number: int, runtime: ScalarRuntime) -> Thread:
+    config = machine.config
+
+    def special(values: Iterable[int]) -> list[Any]:
+        return [runtime.constant(v, np.dtype(np.int32)) for v in values]
+
+    thread = Dim(*special(config.block.at(number)))
+    block = Dim(*special(config.grid.at(int(machine.blocks[0]))))
+    linear, warp, lane = special((number, number // WARP_SIZE, number % WARP_SIZE))
+    return Thread(thread, block, Dim(*config.block), Dim(*config.grid), (linear, warp, lane))
+
+
+def _run_all(threads: list[_Running], machine: Machine) -> None:
+    """Run all threads to their ends."""
+    for thread in threads:
+        thread.go_on()
+    warps = [threads[i : i + WARP_SIZE] for i in range(0, len(threads), WARP_SIZE)]
+    while not all(t.ended for t in threads):
+        for warp in warps:
+            while meetings := [t for t in warp if t.waits is not None and t.waits.name != "barrier"]:
+                first = min(t.waits.key for t in meetings if t.waits is not None)
+                together = [t for t in meetings if t.waits is not None and t.waits.key == first]
+                for thread, result in zip(together, _meet(together), strict=True):
+                    thread.go_on(result)
+        waiting = [t for t in threads if t.waits is not None]
+        if not waiting:
+            return
+        _check_barrier(threads, waiting, machine)
+        for thread in waiting:
+            thread.go_on()
+
+
+def _check_barrier(threads: list[_Running], waiting: list[_Running], machine: Machine) -> None:
+    """Refuse a barrier that some threads of the block do not reach, or reach at another place."""
+    keys = {t.waits.key for t in waiting if t.waits is not None}
+    if len(waiting) == len(threads) and len(keys) == 1:
+        return
+    first = min(keys)
+    there = np.array([t.waits is not None and t.waits.key == first for t in threads])[None, :]
+    site = next(t.waits.site for t in waiting if t.waits is not None and t.waits.key == first)
+    machine.barrier(there, (), site)
+    raise DeadlockError(f"{machine.kernel_name}: threads wait at different barriers")  # machine.barrier has refused
+
+
+def _meet(lanes: list[_Running]) -> list[Any]:
+    """Results of a shuffle or a vote of these lanes."""
+    meetings = {t.number % WARP_SIZE: t.waits for t in lanes if t.waits is not None}
+    name = next(iter(meetings.values())).name
+    if name == "syncwarp":
+        return [None for _ in lanes]
+    if name.startswith("shfl"):
+        return [_shuffled(name, lane, meetings) for lane in meetings]
+    held = {lane: bool(m.arguments.get("predicate", True)) for lane, m in meetings.items()}
+    if name in {"ballot", "activemask"}:
+        bits = np.uint32(sum(1 << lane for lane, holds in held.items() if holds))
+        return [bits for _ in lanes]
+    answer = np.bool_(any(held.values()) if name == "any" else all(held.values()))
+    return [answer for _ in lanes]
+
+
+def _shuffled(name: str, lane: int, meetings: dict[int, Meeting]) -> Any:
+    value, other = meetings[lane].arguments.values()
+    source = {
+        "shfl": int(other) % WARP_SIZE,
+        "shfl_up": lane - int(other),
+        "shfl_down": lane + int(other),
+        "shfl_xor": lane ^ int(other),
+    }[name]
+    return meetings[source].arguments["value"] if source in meetings else value
+
+
+# Putting the steps together -----------------------------------------------------------------------------------------
+
+
+def _replay(threads: list[_Running], machine: Machine) -> None:
+    """Record the steps of all threads in the order of their keys, those with one key as one instruction."""
+    together: dict[Key, list[tuple[int, Step]]] = {}
+    for thread in threads:
+        for step in thread.runtime.steps:
+            together.setdefault(step.key, []).append((thread.number, step))
+    events: dict[Key, int] = {}
+    for key in sorted(together):
+        parts = together[key]
+        numbers = [number for number, _ in parts]
+        step = parts[0][1]
+        mask = np.zeros((1, machine.shape[1]), bool)
+        mask[0, numbers] = True
+        width = max(len(s.producers) for _, s in parts)
+        producers = []
+        for column in range(width):
+            made = np.full((1, machine.shape[1]), -1, np.int32)
+            for number, s in parts:
+                if column < len(s.producers):
+                    made[0, number] = events[s.producers[column]]
+            producers.append(made)
+        event = _record(machine, step, parts, mask, tuple(producers))
+        events[key] = event
+
+
+def _record(
+    machine: Machine, step: Step, parts: list[tuple[int, Step]], mask: np.ndarray[Any, Any], producers: tuple[Any, ...]
+) -> int:
+    if step.op is None:
+        return machine.line(mask, step.site)
+    if step.op is OpClass.BRANCH:
+        taken = np.zeros(mask.shape, bool)
+        taken[0, [number for number, s in parts if s.taken]] = True
+        return machine.branch(taken, mask, producers, step.site)
+    if step.op is OpClass.BARRIER:
+        return machine.barrier(mask, producers, step.site)
+    if step.array is not None:
+        index = np.zeros(mask.shape, np.int64)
+        for number, s in parts:
+            index[0, number] = s.flat
+        return machine.access(step.op, step.array, index, mask, producers, step.site)
+    if step.op is OpClass.SHUFFLE:
+        return machine.count_shuffle(mask, producers, step.site)
+    return machine.instruction(step.op, mask, producers, step.site)

@@ -1,0 +1,136 @@
+"""The source of a kernel in thread style: parsed, its places numbered, rewritten and compiled.
+
+Both ways of running a thread kernel start from the same numbered places (sites), so that they can agree on every count.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from gpusim_des.errors import KernelError
+from gpusim_des.functional.source import Site
+
+RUNTIME = "__r"
+"""Name of the runtime in rewritten code."""
+
+
+class NotVectorizable(Exception):  # noqa: N818 - a signal to the executor, not an error of the user
+    """A construct that masked execution cannot do; the interpreter takes over."""
+
+    def __init__(self, construct: str, site: Site) -> None:
+        super().__init__(f"{construct} in {site}")
+        self.construct = construct
+        self.site = site
+
+
+class Source(NamedTuple):
+    """A parsed function."""
+
+    node: ast.FunctionDef
+    filename: str
+    function: Callable[..., Any]
+
+    def site(self, node: ast.AST) -> Site:
+        """Position of a node."""
+        return Site(self.filename, getattr(node, "lineno", self.node.lineno))
+
+
+class Compiled(NamedTuple):
+    """A rewritten function: call ``run(runtime, *arguments)``; ``sites[n]`` is the position of place n."""
+
+    run: Callable[..., Any]
+    sites: list[Site]
+
+
+def parse(function: Callable[..., Any]) -> Source:
+    """Parse the source of a function; line numbers are those of its file.
+
+    Raises
+    ------
+    KernelError
+        If Python does not know the source, as for functions typed at a prompt.
+    """
+    try:
+        lines, first = inspect.getsourcelines(function)
+        filename = inspect.getsourcefile(function) or "?"
+    except (OSError, TypeError):
+        raise KernelError(
+            f"the source of {getattr(function, '__name__', function)!r} is not known: thread-style kernels are read "
+            "from their source, so write them in a file or a notebook cell"
+        ) from None
+    tree = ast.parse(textwrap.dedent("".join(lines)))
+    ast.increment_lineno(tree, first - 1)
+    node = tree.body[0]
+    if not isinstance(node, ast.FunctionDef):
+        raise KernelError(
+            f"{getattr(function, '__name__', function)!r} is no function made by def: kernels and helpers are"
+        )
+    return Source(node, filename, function)
+
+
+def build(source: Source, rewritten: ast.FunctionDef, sites: list[Site]) -> Compiled:
+    """Compile a rewritten function in the name space of the original, closure included."""
+    function = source.function
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    factory = ast.FunctionDef(
+        name="__factory",
+        args=ast.arguments(
+            posonlyargs=[], args=[ast.arg(name) for name in cells], kwonlyargs=[], kw_defaults=[], defaults=[]
+        ),
+        body=[rewritten, ast.Return(ast.Name(rewritten.name, ast.Load()))],
+        decorator_list=[],
+    )
+    if hasattr(factory, "type_params"):
+        factory.type_params = []
+    module = ast.fix_missing_locations(ast.Module([factory], []))
+    names: dict[str, Any] = {}
+    exec(compile(module, source.filename, "exec"), function.__globals__, names)
+    return Compiled(names["__factory"](*(cell.cell_contents for cell in cells.values())), sites)
+
+
+class LocalNames(ast.NodeVisitor):
+    """Which names a function assigns, how often, and whether inside a loop."""
+
+    def __init__(self, node: ast.FunctionDef) -> None:
+        self.counts: dict[str, int] = {}
+        self.in_loop: set[str] = set()
+        self._depth = 0
+        self.parameters = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        for statement in node.body:
+            self.visit(statement)
+
+    def foldable(self, name: str) -> bool:
+        """One assignment, outside of loops: a constant assigned there stays a constant."""
+        return self.counts.get(name) == 1 and name not in self.in_loop and name not in self.parameters
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """Count an assignment."""
+        if isinstance(node.ctx, ast.Store):
+            self.counts[node.id] = self.counts.get(node.id, 0) + 1
+            if self._depth:
+                self.in_loop.add(node.id)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        """Count twice: the value changes."""
+        self.generic_visit(node)
+        if isinstance(node.target, ast.Name):
+            self.counts[node.target.id] += 1
+
+    def _visit_loop(self, node: ast.For | ast.While) -> None:
+        self._depth += 1
+        self.generic_visit(node)
+        self._depth -= 1
+
+    visit_For = _visit_loop
+    visit_While = _visit_loop
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        """A nested function's names are its own."""
+        self.counts[node.name] = self.counts.get(node.name, 0) + 1
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """As nested functions."""

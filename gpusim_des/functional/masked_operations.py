@@ -1,0 +1,71 @@
+"""Operations by name in masked execution: shared arrays, barriers, atomics, and lanes of a warp exchanging values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gpusim_des.functional import arithmetic_rules as rules
+from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.operations import ATOMICS, Barrier, Operation
+from gpusim_des.functional.tracked import Value
+from gpusim_des.trace import OpClass
+
+if TYPE_CHECKING:
+    from gpusim_des.functional.masked_runtime import MaskedRuntime
+
+
+def operate(runtime: MaskedRuntime, place: int, operation: Operation, arguments: dict[str, Any]) -> Any:
+    """Do a named operation for the active threads."""
+    name = operation.name
+    if name in ATOMICS:
+        return _atomic(runtime, place, operation.owner, name, **arguments)
+    if name == "shared":
+        return runtime.shared(arguments["name"], arguments["shape"], arguments["dtype"], runtime.sites[place])
+    if name == "syncthreads":
+        return Barrier()
+    if name == "threadfence":
+        runtime.machine.instruction(OpClass.FENCE, runtime.mask, (), runtime.sites[place])
+        return None
+    return _meet(runtime, place, name, arguments)
+
+
+def _meet(runtime: MaskedRuntime, place: int, name: str, arguments: dict[str, Any]) -> Any:
+    """Shuffles and votes."""
+    machine, mask, site = runtime.machine, runtime.mask, runtime.sites[place]
+    tracked = tuple(v for v in arguments.values() if isinstance(v, Value))
+    if name.startswith("shfl"):
+        (_, value), (_, other) = arguments.items()
+        if not isinstance(value, Value):
+            value = runtime.constant(value, rules.constant_type(value))
+        with_numbers = np.asarray(other.value if isinstance(other, Value) else other)
+        producers = runtime.joint_producers(tracked)
+        result, event = machine.shuffle(name, value.value, with_numbers, mask, producers, site)
+        return Value(runtime, result, (event,))
+    predicate: Any = np.ones((1, 1), bool)
+    if "predicate" in arguments:
+        truth = runtime.truth(place, arguments["predicate"])
+        tracked = (truth,) if isinstance(truth, Value) else ()
+        predicate = truth.value if isinstance(truth, Value) else np.full((1, 1), bool(truth))
+    result, event = machine.vote(name, predicate, mask, runtime.joint_producers(tracked), site)
+    return None if name == "syncwarp" else Value(runtime, result, (event,))
+
+
+def _atomic(
+    runtime: MaskedRuntime, place: int, array: Any, name: str, index: Any, value: Any, compare: Any = None
+) -> Value:
+    runtime.operand_type(place, value)
+    stored = runtime.convert(place, value, array.dtype)
+    operands: tuple[Any, ...] = (stored,)
+    if name == "atomic_cas":
+        compare = runtime.convert(place, compare, array.dtype)
+        operands = (stored, compare)
+    flat, tracked = runtime.locate(place, f"{name} on", array, index)
+    producers = runtime.joint_producers((*tracked, *operands))
+    numbers = [np.asarray(x.value if isinstance(x, Value) else x) for x in operands]
+    label = runtime.name_of(array) if isinstance(array, DeviceArray) else array.name
+    old, event = runtime.machine.atomic(
+        array, label, name, np.asarray(flat), numbers, runtime.mask, producers, runtime.sites[place]
+    )
+    return Value(runtime, old, (event,))

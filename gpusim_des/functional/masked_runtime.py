@@ -1,0 +1,269 @@
+"""Masked execution of thread kernels: many threads at once, on the machine.
+
+The mask is the set of threads that execute the present statement. Control flow narrows it and widens it again; threads
+that broke out of a loop or returned are kept out until the loop or the function ends.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.errors import KernelError
+from gpusim_des.functional import instructions
+from gpusim_des.functional.kernel_source import Compiled, NotVectorizable
+from gpusim_des.functional.machine import Machine
+from gpusim_des.functional.masked_control import Frame, MaskedControl
+from gpusim_des.functional.masked_operations import operate
+from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.operations import Barrier, Operation
+from gpusim_des.functional.runtime import Array
+from gpusim_des.functional.shared_names import SharedNames
+from gpusim_des.functional.source import Site
+from gpusim_des.functional.tracked import PLAIN, UNDEFINED, Value
+from gpusim_des.functional.variable_types import Types
+from gpusim_des.trace import OpClass
+
+MOST_CALLS = 64
+"""Depth of helper calls; more is recursion, which masked execution leaves to the interpreter."""
+
+
+class MaskedRuntime(MaskedControl):
+    """The runtime of vectorized kernels."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        names: dict[int, str],
+        types: Types,
+        compile_function: Callable[[Callable[..., Any]], Compiled],
+        *,
+        learning: bool,
+    ) -> None:
+        super().__init__(machine, names, types, learning=learning)
+        self._compile = compile_function
+        self._shared = SharedNames()
+
+    def shared(self, name: str, shape: Any, dtype: Any, site: Site) -> SharedArray:
+        """Array in shared memory, declared by the first thread that names it."""
+        return self._shared.declare(self.machine, name, shape, dtype, site)
+
+    # Record ---------------------------------------------------------------------------------------------------------
+
+    def emit(self, place: int, ops: instructions.Sequence, operands: tuple[Any, ...]) -> Any:
+        """Count instructions of the active threads."""
+        producers = _joint(operands)
+        if self.machine.counting != "auto":
+            return producers
+        return self.machine.sequence(ops, self.mask, producers, self.sites[place])
+
+    def constant(self, value: Any, dtype: np.dtype[Any]) -> Value:
+        """Wrap a constant: nothing made it."""
+        return Value(self, np.asarray(value).astype(dtype).reshape(1, 1), ())
+
+    def frame_key(self) -> tuple[Any, ...]:
+        """Places of the calls that led here."""
+        return self._frames[-1].key
+
+    def plain(self, value: Value, what: str) -> Any:
+        """Return the number that is the same for all threads of all blocks in flight."""
+        flat = value.value.reshape(-1)
+        if (flat != flat[0]).any():
+            raise NotVectorizable(f"a value that differs from thread to thread as {what}", self._here())
+        return flat[0].item()
+
+    def _here(self) -> Any:
+        return self.sites[-1]
+
+    def merge(self, old: Any, new: Value) -> Value:
+        """Return the new value for active threads, the old one for the others."""
+        mask = self.mask
+        if mask is None or old is UNDEFINED or old is new or self.learning:
+            return new
+        if isinstance(old, PLAIN):
+            old = self.constant(old, new.dtype)
+        shape = self.machine.shape
+        value = np.where(mask, new.value, old.value)
+        return Value(self, value, _merged_producers(mask, new.producers, old.producers, shape))
+
+    # Expressions with control flow ----------------------------------------------------------------------------------
+
+    def logic(self, place: int, name: str, *operands: Callable[[], Any]) -> Any:
+        """``and`` or ``or``: an operand is computed by the threads that need it."""
+        outer, is_and = self.mask, name == "and"
+        going = np.ones((1, 1), bool)  # threads that have not decided yet
+        result = np.full((1, 1), is_and)
+        producers: list[Any] = []
+        tracked = False
+        for operand in operands:
+            value = operand()
+            if not isinstance(value, Value):
+                if bool(value) == is_and:
+                    continue
+                if not tracked:
+                    self.mask = outer
+                    return bool(value)
+                result = np.where(going, bool(value), result)
+                break
+            producers += value.producers if not tracked else _only(going, value.producers)
+            tracked = True
+            result = np.where(going, value.value, result)
+            going = going & (value.value if is_and else ~value.value)
+            self.mask = self.narrow(outer, going)
+            if not self.any_active(self.mask):
+                break
+        self.mask = outer
+        return Value(self, result, self._emit_joint(place, producers)) if tracked else is_and
+
+    def _emit_joint(self, place: int, producers: list[Any]) -> Any:
+        if self.machine.counting != "auto":
+            return tuple(producers)
+        return self.machine.sequence((OpClass.INT,), self.mask, tuple(producers), self.sites[place])
+
+    def select(self, place: int, condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """``yes if condition else no``: each side for its threads, then a select."""
+        if not isinstance(condition, Value):
+            return yes() if condition else no()
+        outer = self.mask
+        sides: list[Any] = []
+        for side, lanes in ((yes, condition.value), (no, ~condition.value)):
+            self.mask = self.narrow(outer, lanes)
+            sides.append(side())
+        self.mask = outer
+        if not all(isinstance(s, Value) for s in sides):
+            raise KernelError(
+                f"{self.kernel_name}: a condition in {self.sites[place]} chooses between things that are no numbers"
+            )
+        value = np.where(condition.value, sides[0].value, sides[1].value)
+        chosen = _merged_producers(condition.value, sides[0].producers, sides[1].producers, self.machine.shape)
+        return Value(self, value, self._emit_joint(place, [*condition.producers, *chosen]))
+
+    # Functions ------------------------------------------------------------------------------------------------------
+
+    def run(self, compiled: Compiled, arguments: tuple[Any, ...]) -> Any:
+        """Run the kernel itself."""
+        return self._enter(("kernel",), compiled, arguments)
+
+    def _enter(self, key: tuple[Any, ...], compiled: Compiled, arguments: tuple[Any, ...]) -> Any:
+        outer, sites = self.mask, self.sites
+        frame = Frame(key, outer)
+        self._frames.append(frame)
+        self.sites = compiled.sites
+        result = compiled.run(self, *arguments)
+        self._frames.pop()
+        self.sites, self.mask = sites, outer
+        return result
+
+    def do_return(self, place: int, value: Any) -> None:
+        """``return value``."""
+        frame = self._frames[-1]
+        if value is not None:
+            frame.value = self.assign(place, "return value", UNDEFINED if frame.value is None else frame.value, value)
+        frame.returned = self._leave(frame.returned)
+
+    def result(self) -> Any:
+        """Value of the function that ends."""
+        return self._frames[-1].value
+
+    def call(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Any:
+        """Call a method of the thread or of an array, a scalar function, or a helper."""
+        if isinstance(function, Operation):
+            return operate(self, place, function, function.bind(self.sites[place], arguments, keywords))
+        if not keywords:
+            result = self.scalar_function(place, function, arguments)
+            if result is not NotImplemented:
+                return result
+        if getattr(function, "__code__", None) is not None:
+            if len(self._frames) > MOST_CALLS:
+                raise NotVectorizable(f"recursion of {function.__name__}", self.sites[place])
+            passed = filled(function, arguments, keywords)
+            key = (*self.frame_key(), place)
+            return self._enter(key, self._compile(function), passed)
+        everything = (*arguments, *keywords.values())
+        if any(isinstance(a, Value) for a in everything):
+            name = getattr(function, "__name__", repr(function))
+            raise NotVectorizable(f"a call of {name} with a per-thread value", self.sites[place])
+        return function(*arguments, **keywords)
+
+    # Memory ---------------------------------------------------------------------------------------------------------
+
+    def joint_producers(self, operands: tuple[Any, ...]) -> Any:
+        """Producers of all operands together."""
+        return _joint(operands)
+
+    def check_bounds(self, place: int, verb: str, array: Array, size: int, index: Any, where: str) -> None:
+        """Refuse an index of an active thread outside 0…size - 1."""
+        self.machine.check_bounds(
+            verb, self.name_of(array), size, np.asarray(index), self.mask, self.sites[place], where
+        )
+
+    def read(self, place: int, array: Array, flat: Any, producers: Any) -> Value:
+        """Read for the active threads."""
+        index, site = np.asarray(flat), self.sites[place]
+        if isinstance(array, DeviceArray):
+            values, event = self.machine.load(array, self.name_of(array), index, self.mask, producers, site)
+        else:
+            values, event = self.machine.shared_load(array, index, self.mask, producers, site)
+        return Value(self, values, (event,))
+
+    def write(self, place: int, array: Array, flat: Any, value: Any, producers: Any) -> None:
+        """Write for the active threads."""
+        index, site = np.asarray(flat), self.sites[place]
+        numbers = np.asarray(value.value if isinstance(value, Value) else value)
+        if isinstance(array, DeviceArray):
+            self.machine.store(array, self.name_of(array), index, numbers, self.mask, producers, site)
+        else:
+            self.machine.shared_store(array, index, numbers, self.mask, producers, site)
+
+    # Barriers -------------------------------------------------------------------------------------------------------
+
+    def pause(self, place: int, token: Any) -> None:
+        """``yield t.syncthreads()``."""
+        if not isinstance(token, Barrier):
+            raise KernelError(
+                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads(), "
+                "nothing else"
+            )
+        if not self.learning:
+            self.machine.barrier(self.mask, (), self.sites[place])
+
+
+def _joint(operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Producers of the operands: numbers once each, then arrays."""
+    plain: set[int] = set()
+    arrays: dict[int, Any] = {}
+    for operand in operands:
+        if isinstance(operand, Value):
+            for producer in operand.producers:
+                if isinstance(producer, int):
+                    plain.add(producer)
+                else:
+                    arrays[id(producer)] = producer
+    return (*sorted(plain), *arrays.values())
+
+
+def _merged_producers(mask: NDArray[np.bool_], new: Any, old: Any, shape: tuple[int, int]) -> tuple[Any, ...]:
+    """Producer of every thread's value: of the new one where `mask` holds, of the old one elsewhere."""
+    if all(isinstance(p, int) for p in (*new, *old)) and new == old:
+        return tuple(new)
+    merged = []
+    for column in range(max(len(new), len(old))):
+        a, b = (np.asarray(p[column] if column < len(p) else -1, np.int32) for p in (new, old))
+        merged.append(np.broadcast_to(np.where(mask, a, b), shape))
+    return tuple(merged)
+
+
+def _only(lanes: NDArray[np.bool_], producers: Any) -> list[Any]:
+    """Producers as seen by some threads only."""
+    return [np.where(lanes, np.asarray(p, np.int32), np.int32(-1)) for p in producers]
+
+
+def filled(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+    """Positional arguments of a helper, keywords and defaults filled in."""
+    bound = inspect.signature(function).bind(*arguments, **keywords)
+    bound.apply_defaults()
+    return tuple(bound.arguments.values())

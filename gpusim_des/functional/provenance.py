@@ -1,0 +1,40 @@
+"""Which event made a value, thread by thread, turned into what each warp depends on.
+
+A value merged under a mask was made by different events in different threads. A warp that reads it depends on every
+event that made it for one of the warp's active threads, and on no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Producers = tuple[Any, ...]
+"""Events that made a value: numbers for all threads, or arrays of numbers per thread, -1 where nothing made it."""
+
+
+def per_warp(rows: NDArray[np.int32], executing: NDArray[np.bool_]) -> tuple[list[int], list[NDArray[np.int32]]]:
+    """Events of each row of 32 lanes (-1: none): those common to all executing warps, and columns for the rest.
+
+    Examples
+    --------
+    >>> rows = np.array([[3, 3, -1], [4, 3, 3], [-1, -1, -1]], np.int32)
+    >>> numbers, columns = per_warp(rows, np.array([True, True, False]))
+    >>> numbers, [c.tolist() for c in columns]
+    ([], [[3, 4, -1], [-1, 3, -1]])
+    >>> per_warp(np.array([[7, 7], [-1, -1]], np.int32), np.array([True, False]))
+    ([7], [])
+    """
+    columns: list[NDArray[np.int32]] = []
+    rest = rows
+    while True:
+        latest = rest.max(axis=1, initial=-1)
+        found = latest[executing]
+        if not (latest >= 0).any():
+            return [], columns
+        if not columns and (found == found[0]).all() and (rest[rest >= 0] == found[0]).all():
+            return [int(found[0])], columns
+        columns.append(latest.astype(np.int32))
+        rest = np.where(rest == latest[:, None], np.int32(-1), rest)

@@ -1,0 +1,290 @@
+"""Rewriting a kernel's source: expressions, the same for both ways of running it.
+
+Every operator, subscript and call becomes a call of the runtime with the number of its place. Places are numbered in
+the order of evaluation: for one thread, comparing numbers is comparing times.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from gpusim_des.errors import KernelError
+from gpusim_des.functional.kernel_source import RUNTIME, LocalNames, NotVectorizable, Source
+from gpusim_des.functional.source import Site
+
+BINARY = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "power",
+    ast.LShift: "left_shift",
+    ast.RShift: "right_shift",
+    ast.BitAnd: "bitwise_and",
+    ast.BitOr: "bitwise_or",
+    ast.BitXor: "bitwise_xor",
+}
+COMPARE = {
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+UNARY = {ast.USub: "negative", ast.Invert: "invert"}
+
+
+def runtime(method: str, *arguments: ast.expr) -> ast.Call:
+    """``__r.method(*arguments)``."""
+    return ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load()), list(arguments), [])
+
+
+def constant(value: Any) -> ast.Constant:
+    """A literal."""
+    return ast.Constant(value)
+
+
+def thunk(body: ast.expr) -> ast.Lambda:
+    """``lambda: body``."""
+    return ast.Lambda(ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), body)
+
+
+class Rewriter(ast.NodeTransformer):
+    """Rewrites expressions; its subclasses rewrite statements, one for masked execution, one for single threads."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.names = LocalNames(source.node)
+        self.sites: list[Site] = []
+        self._temporaries = 0
+
+    def place(self, node: ast.AST) -> ast.Constant:
+        """Number of the next place."""
+        self.sites.append(self.source.site(node))
+        return constant(len(self.sites) - 1)
+
+    def temporary(self) -> str:
+        """Return a new name that no kernel uses."""
+        self._temporaries += 1
+        return f"__t{self._temporaries}"
+
+    def refuse(self, node: ast.AST, construct: str) -> NotVectorizable:
+        """Signal that this construct is not for masked execution."""
+        return NotVectorizable(construct, self.source.site(node))
+
+    def expression(self, node: ast.expr) -> ast.expr:
+        """Rewrite an expression."""
+        done: ast.expr = self.visit(node)
+        return ast.copy_location(done, node)
+
+    # Arithmetic -----------------------------------------------------------------------------------------------------
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """An operator, or a multiply-add that the compiler contracts (``x * y + z``)."""
+        return self.binary(node, node.op, node.left, node.right)
+
+    def binary(self, node: ast.AST, operator: ast.operator, left: ast.expr, right: ast.expr) -> ast.expr:
+        """``left operator right``, contracted where a product is added or subtracted."""
+        name = BINARY.get(type(operator))
+        if name is None:
+            raise KernelError(f"operator @ in {self.source.site(node)}: one thread multiplies numbers, not matrices")
+        if name in {"add", "subtract"}:
+            if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
+                parts = [self.expression(left.left), self.expression(left.right), self.expression(right)]
+                return runtime("multiply_add", self.place(node), constant(name), *parts)
+            if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Mult):
+                parts = [self.expression(left), self.expression(right.left), self.expression(right.right)]
+                return runtime("add_product", self.place(node), constant(name), *parts)
+        a, b = self.expression(left), self.expression(right)
+        return runtime("binary", self.place(node), constant(name), a, b)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        """Sign, complement, negation."""
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+            return node
+        operand = self.expression(node.operand)
+        if isinstance(node.op, ast.UAdd):
+            return operand
+        if isinstance(node.op, ast.Not):
+            return runtime("negation", self.place(node), operand)
+        return runtime("unary", self.place(node), constant(UNARY[type(node.op)]), operand)
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """A comparison; a chain becomes its parts joined by ``and``."""
+        if len(node.ops) > 1:
+            middles = node.comparators[:-1]
+            if not all(isinstance(m, ast.Name | ast.Constant | ast.Attribute) for m in middles):
+                raise KernelError(
+                    f"chained comparison in {self.source.site(node)}: its middle would be computed twice; "
+                    "give it a name first"
+                )
+            sides = [node.left, *node.comparators]
+            pairs: list[ast.expr] = [
+                ast.copy_location(ast.Compare(a, [op], [b]), node)
+                for a, op, b in zip(sides, node.ops, sides[1:], strict=False)
+            ]
+            return self.expression(ast.copy_location(ast.BoolOp(ast.And(), pairs), node))
+        a, b = self.expression(node.left), self.expression(node.comparators[0])
+        name = COMPARE.get(type(node.ops[0]))
+        if name is None:
+            return ast.Compare(a, node.ops, [b])
+        return runtime("compare", self.place(node), constant(name), a, b)
+
+    def truth(self, node: ast.expr) -> ast.expr:
+        """An expression as a truth value."""
+        value = self.expression(node)
+        return runtime("truth", self.place(node), value)
+
+    def side(self, name: ast.Constant, node: ast.expr) -> ast.expr:
+        """One side of a conditional expression: both sides get one type, known by the number `name`."""
+        value = self.expression(node)
+        return runtime("side", self.place(node), name, value)
+
+    # Memory and calls -----------------------------------------------------------------------------------------------
+
+    def index(self, node: ast.expr) -> ast.expr:
+        """Rewrite an index; slices become ``slice(...)``."""
+        if isinstance(node, ast.Slice):
+            parts = [
+                self.expression(p) if p is not None else constant(None) for p in (node.lower, node.upper, node.step)
+            ]
+            return ast.Call(ast.Name("slice", ast.Load()), parts, [])
+        if isinstance(node, ast.Tuple):
+            return ast.Tuple([self.index(e) for e in node.elts], ast.Load())
+        return self.expression(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        """``array[index]`` read."""
+        array, index = self.expression(node.value), self.index(node.slice)
+        return runtime("get", self.place(node), array, index)
+
+    def call(self, node: ast.Call) -> ast.Call:
+        """``__r.call(place, function, …)``."""
+        function = self.expression(node.func)
+        arguments = [
+            ast.Starred(self.expression(a.value), ast.Load()) if isinstance(a, ast.Starred) else self.expression(a)
+            for a in node.args
+        ]
+        keywords = [ast.keyword(k.arg, self.expression(k.value)) for k in node.keywords]
+        done = runtime("call", self.place(node), function, *arguments)
+        done.keywords = keywords
+        return done
+
+    # Statements that both ways share --------------------------------------------------------------------------------
+
+    def assign_name(self, node: ast.AST, name: str, value: ast.expr) -> ast.stmt:
+        """``name = __r.assign(place, "name", name, value)``; ``let`` where a constant may stay one."""
+        method = "let" if self.names.foldable(name) else "assign"
+        old = ast.Name(name, ast.Load())
+        return ast.Assign([ast.Name(name, ast.Store())], runtime(method, self.place(node), constant(name), old, value))
+
+    def assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
+        """Assign a rewritten value to a target."""
+        if isinstance(target, ast.Name):
+            return [self.assign_name(target, target.id, value)]
+        if isinstance(target, ast.Subscript):
+            array, index = self.expression(target.value), self.index(target.slice)
+            kept = self.temporary()
+            return [
+                ast.Assign([ast.Name(kept, ast.Store())], value),
+                ast.Expr(runtime("set", self.place(target), array, index, ast.Name(kept, ast.Load()))),
+            ]
+        if isinstance(target, ast.Tuple | ast.List):
+            kept_names = [self.temporary() for _ in target.elts]
+            names: list[ast.expr] = [ast.Name(k, ast.Store()) for k in kept_names]
+            done: list[ast.stmt] = [ast.Assign([ast.Tuple(names, ast.Store())], value)]
+            for part, kept in zip(target.elts, kept_names, strict=True):
+                done += self.assign(part, ast.Name(kept, ast.Load()))
+            return done
+        raise KernelError(
+            f"assignment in {self.source.site(target)}: kernels assign to names and elements of arrays, nothing else"
+        )
+
+    def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
+        """``target = value``."""
+        value = self.expression(node.value)
+        if len(node.targets) == 1:
+            return self.assign(node.targets[0], value)
+        kept = self.temporary()
+        done: list[ast.stmt] = [ast.Assign([ast.Name(kept, ast.Store())], value)]
+        for target in node.targets:
+            done += self.assign(target, ast.Name(kept, ast.Load()))
+        return done
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        """``target: type = value``."""
+        return [] if node.value is None else self.assign(node.target, self.expression(node.value))
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        """``target op= value``: for an element a load and a store."""
+        if isinstance(node.target, ast.Name):
+            read: ast.expr = ast.copy_location(ast.Name(node.target.id, ast.Load()), node)
+            return [self.assign_name(node, node.target.id, self.binary(node, node.op, read, node.value))]
+        if not isinstance(node.target, ast.Subscript):
+            return self.assign(node.target, constant(0))  # refuses
+        array, index = self.temporary(), self.temporary()
+        done: list[ast.stmt] = [
+            ast.Assign([ast.Name(array, ast.Store())], self.expression(node.target.value)),
+            ast.Assign([ast.Name(index, ast.Store())], self.index(node.target.slice)),
+        ]
+        where: list[ast.expr] = [ast.Name(array, ast.Load()), ast.Name(index, ast.Load())]
+        old = self.temporary()
+        done.append(ast.Assign([ast.Name(old, ast.Store())], runtime("get", self.place(node), *where)))
+        value = self.binary(node, node.op, _Done(ast.Name(old, ast.Load())), node.value)
+        new = self.temporary()
+        done.append(ast.Assign([ast.Name(new, ast.Store())], value))
+        done.append(ast.Expr(runtime("set", self.place(node), *where, ast.Name(new, ast.Load()))))
+        return done
+
+    def visit__Done(self, node: _Done) -> ast.expr:
+        """An expression that is rewritten already."""
+        return node.inner
+
+    def range_loop(self, node: ast.For) -> ast.expr:
+        """The iterable of a for loop: a range that the runtime counts, or anything that Python can iterate."""
+        call = node.iter
+        if (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Name)
+            and call.func.id == "range"
+            and not call.keywords
+        ):
+            locals_ = set(self.names.counts) | set(self.names.parameters)
+            used = {n.id for a in call.args for n in ast.walk(a) if isinstance(n, ast.Name)}
+            bounds = [self.expression(a) for a in call.args]
+            return runtime("range", self.place(node), constant(not used & locals_), *bounds)
+        iterable = self.expression(call)
+        return runtime("each", self.place(node), iterable)
+
+    def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Rewrite statements; an empty result becomes ``pass``."""
+        done: list[ast.stmt] = []
+        for statement in statements:
+            result = self.visit(statement)
+            for new in result if isinstance(result, list) else [result]:
+                ast.copy_location(new, statement)
+                done.append(new)
+        return done or [ast.Pass()]
+
+    def check_statement(self, node: ast.Expr) -> None:
+        """Refuse a barrier that is called but not yielded."""
+        call = node.value
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "syncthreads":
+            raise KernelError(
+                f"{self.source.node.name}: barrier in {self.source.site(node)} has no effect: "
+                "write `yield t.syncthreads()`"
+            )
+
+
+class _Done(ast.expr):
+    """Wraps an expression that must not be rewritten again."""
+
+    _fields = ("inner",)
+
+    def __init__(self, inner: ast.expr) -> None:
+        super().__init__()
+        self.inner = inner

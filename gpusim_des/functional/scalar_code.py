@@ -1,0 +1,142 @@
+"""The interpreter's code: a thread kernel's source, with Python's own control flow, made to report what it does.
+
+Every function becomes a generator, because a thread must be able to pause in the middle: at barriers, and where lanes
+of a warp exchange values.
+"""
+
+from __future__ import annotations
+
+import ast
+
+from gpusim_des.functional.kernel_source import RUNTIME, Compiled, Source, build
+from gpusim_des.functional.rewrite import Rewriter, constant, runtime
+
+
+def compile_scalar(source: Source, *, count_lines: bool) -> Compiled:
+    """Compile a function for one thread at a time."""
+    rewriter = ScalarRewriter(source, count_lines=count_lines)
+    return build(source, rewriter.function(), rewriter.sites)
+
+
+class ScalarRewriter(Rewriter):
+    """Rewrites statements for one thread; places get the same numbers as in masked code."""
+
+    def __init__(self, source: Source, *, count_lines: bool) -> None:
+        super().__init__(source)
+        self._count_lines = count_lines
+        self._inner = 0
+
+    def function(self) -> ast.FunctionDef:
+        """Return the rewritten function: a generator whose first parameter is the runtime."""
+        node = self.source.node
+        undefined = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "undefined", ast.Load())
+        locals_ = [n for n in self.names.counts if n not in self.names.parameters]
+        body: list[ast.stmt] = []
+        if locals_:
+            body.append(ast.Assign([ast.Name(n, ast.Store()) for n in locals_], undefined))
+        body += self.body(node.body)
+        # A generator even if nothing in it pauses.
+        body.append(ast.If(constant(False), [ast.Expr(ast.Yield(None))], []))
+        arguments = ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(RUNTIME), *(ast.arg(a.arg) for a in (*node.args.posonlyargs, *node.args.args))],
+            vararg=ast.arg(node.args.vararg.arg) if node.args.vararg else None,
+            kwonlyargs=[ast.arg(a.arg) for a in node.args.kwonlyargs],
+            kw_defaults=[None for _ in node.args.kwonlyargs],
+            kwarg=ast.arg(node.args.kwarg.arg) if node.args.kwarg else None,
+            defaults=[],
+        )
+        done = ast.FunctionDef(name=node.name, args=arguments, body=body, decorator_list=[])
+        if hasattr(done, "type_params"):
+            done.type_params = []
+        return ast.copy_location(done, node)
+
+    def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
+        """Rewrite statements, each preceded by its count where lines are counted."""
+        if not self._count_lines:
+            return super().body(statements)
+        done: list[ast.stmt] = []
+        for statement in statements:
+            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            if not isinstance(statement, ast.For | ast.While | ast.Pass) and not is_text:
+                done.append(ast.copy_location(ast.Expr(runtime("line", self.place(statement))), statement))
+            done += super().body([statement])
+        return done or [ast.Pass()]
+
+    # Expressions ----------------------------------------------------------------------------------------------------
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """A call, which may pause the thread; inside of a lambda or a comprehension it may not."""
+        done = self.call(node)
+        if self._inner:
+            assert isinstance(done.func, ast.Attribute)
+            done.func.attr = "call_now"
+            return done
+        return ast.YieldFrom(done)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        """``and`` and ``or`` as Python does them, told to the runtime."""
+        operands: list[ast.expr] = [runtime("operand", self.truth(v)) for v in node.values]
+        begun = ast.BoolOp(ast.Or(), [runtime("begin_logic"), ast.BoolOp(node.op, operands)])
+        return runtime("end_logic", self.place(node), begun)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        """``a if condition else b`` as Python does it, told to the runtime."""
+        name, test = self.place(node), runtime("begin_select", self.truth(node.test))
+        chosen = ast.IfExp(test, self.side(name, node.body), self.side(name, node.orelse))
+        return runtime("end_select", self.place(node), chosen)
+
+    def _visit_inner(self, node: ast.AST) -> ast.AST:
+        self._inner += 1
+        done = super().generic_visit(node)
+        self._inner -= 1
+        return done
+
+    visit_Lambda = _visit_inner
+    visit_ListComp = _visit_inner
+    visit_SetComp = _visit_inner
+    visit_DictComp = _visit_inner
+    visit_GeneratorExp = _visit_inner
+    visit_FunctionDef = _visit_inner
+
+    # Statements -----------------------------------------------------------------------------------------------------
+
+    def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
+        """A call for its effect, a barrier, or a documentation string."""
+        self.check_statement(node)
+        if isinstance(node.value, ast.Constant):
+            return []
+        if isinstance(node.value, ast.Yield):
+            value = node.value.value
+            token = self.expression(value) if value is not None else constant(None)
+            return [ast.Expr(ast.YieldFrom(runtime("pause", self.place(node), token)))]
+        return [ast.Expr(self.expression(node.value))]
+
+    def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        """A branch."""
+        condition = self.expression(node.test)
+        test = runtime("test", self.place(node), condition)
+        return [ast.If(test, self.body(node.body), self.body(node.orelse) if node.orelse else [])]
+
+    def visit_While(self, node: ast.While) -> list[ast.stmt]:
+        """A loop that tells its iterations."""
+        place = self.place(node)
+        line = [runtime("line", self.place(node))] if self._count_lines else []
+        test = self.expression(node.test)
+        tested = runtime("test", self.place(node), test)
+        condition = ast.BoolOp(ast.And(), [runtime("loop_head"), *line, tested])
+        loop = ast.While(condition, self.body(node.body), self.body(node.orelse) if node.orelse else [])
+        return [ast.Expr(runtime("loop_enter", place)), loop, ast.Expr(runtime("loop_leave"))]
+
+    def visit_For(self, node: ast.For) -> list[ast.stmt]:
+        """A loop that tells its iterations."""
+        iterable = self.range_loop(node)
+        kept = self.temporary()
+        head = self.assign(node.target, ast.Name(kept, ast.Load()))
+        body = [*head, *self.body(node.body)]
+        return [ast.For(ast.Name(kept, ast.Store()), iterable, body, self.body(node.orelse) if node.orelse else [])]
+
+    def visit_Return(self, node: ast.Return) -> list[ast.stmt]:
+        """Leave the function."""
+        value = constant(None) if node.value is None else self.expression(node.value)
+        return [ast.Return(runtime("returned", self.place(node), value))]

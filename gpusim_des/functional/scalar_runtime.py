@@ -1,0 +1,375 @@
+"""The interpreter's runtime: what one thread does, reported step by step.
+
+Every step has a key: the places and iterations that lead to it. Threads of a warp whose steps have the same key execute
+one instruction together; sorting keys gives the lockstep order, because places are numbered in the order of evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpusim_des.errors import KernelError
+from gpusim_des.functional import arithmetic_rules as rules
+from gpusim_des.functional import instructions
+from gpusim_des.functional.kernel_source import Compiled
+from gpusim_des.functional.machine import Counting
+from gpusim_des.functional.masked_control import bounds_of, is_rising
+from gpusim_des.functional.masked_runtime import filled
+from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, Barrier, Operation
+from gpusim_des.functional.runtime import Array, Runtime
+from gpusim_des.functional.source import Site
+from gpusim_des.functional.tracked import Value
+from gpusim_des.functional.variable_types import Types
+from gpusim_des.trace import OpClass
+
+Key = tuple[int, ...]
+
+_LATE = 1 << 30
+"""Place of what a loop does after its body."""
+
+
+class Step(NamedTuple):
+    """One thread's part in one instruction."""
+
+    key: Key
+    op: OpClass | None
+    """``None``: a counted source line."""
+    producers: tuple[Key, ...]
+    site: Site
+    array: Array | None = None
+    flat: int = 0
+    taken: bool = False
+
+
+class Meeting(NamedTuple):
+    """Where a thread waits: for the block at a barrier, or for its warp at an operation of several lanes."""
+
+    key: Key
+    name: str
+    site: Site
+    arguments: dict[str, Any]
+
+
+class ScalarRuntime(Runtime):
+    """The runtime of one thread."""
+
+    def __init__(
+        self,
+        kernel_name: str,
+        names: dict[int, str],
+        types: Types,
+        compile_function: Callable[[Callable[..., Any]], Compiled],
+        counting: Counting,
+        shared: Callable[[str, Any, Any, Site], SharedArray],
+        check: Callable[[str, Array, int, int, str, Site], None],
+    ) -> None:
+        super().__init__(kernel_name, names, types, learning=False)
+        self.steps: list[Step] = []
+        self._compile = compile_function
+        self._counting = counting
+        self._shared = shared
+        self._check = check
+        self._path: list[int] = []
+        self._frames: list[tuple[Any, ...]] = []
+        self._seen: dict[Key, int] = {}
+        self._late = False
+        self._logic: list[list[Value]] = []
+        self._selects: list[Any] = []
+
+    # Record ---------------------------------------------------------------------------------------------------------
+
+    def key(self, place: int) -> Key:
+        """Key of the next step at a place."""
+        prefix = (*self._path, _LATE if self._late else place, -1)
+        count = self._seen.get(prefix, 0)
+        self._seen[prefix] = count + 1
+        return (*prefix, count)
+
+    def step(self, place: int, op: OpClass | None, producers: tuple[Key, ...], **more: Any) -> tuple[Key, ...]:
+        """Record a step; returns it as the producer of its result."""
+        key = self.key(place)
+        self.steps.append(Step(key, op, producers, self.sites[place], **more))
+        return (key,)
+
+    def emit(self, place: int, ops: instructions.Sequence, operands: tuple[Any, ...]) -> Any:
+        """Record a sequence of instructions."""
+        producers = self.joint_producers(operands)
+        if self._counting != "auto":
+            return producers
+        for op in ops:
+            producers = self.step(place, op, producers)
+        return producers
+
+    def joint_producers(self, operands: tuple[Any, ...]) -> Any:
+        """Producers of all operands together."""
+        return tuple(dict.fromkeys(p for x in operands if isinstance(x, Value) for p in x.producers))
+
+    def line(self, place: int) -> bool:
+        """Count a source line, where lines are counted."""
+        if self._counting == "lines":
+            self.step(place, None, ())
+        return True
+
+    def constant(self, value: Any, dtype: np.dtype[Any]) -> Value:
+        """Wrap a constant: nothing made it."""
+        return Value(self, np.asarray(value).astype(dtype)[()], ())
+
+    def plain(self, value: Value, what: str) -> Any:  # noqa: ARG002 - one thread agrees with itself
+        """Return the number itself."""
+        return value.value.item()
+
+    def merge(self, old: Any, new: Value) -> Value:  # noqa: ARG002
+        """Return the new value: there is one thread only."""
+        return new
+
+    def frame_key(self) -> tuple[Any, ...]:
+        """Places of the calls that led here."""
+        return self._frames[-1]
+
+    # Control flow ---------------------------------------------------------------------------------------------------
+
+    def test(self, place: int, condition: Any) -> bool:
+        """Return the way that a branch takes."""
+        condition = self.truth(place, condition)
+        if not isinstance(condition, Value):
+            return bool(condition)
+        taken = bool(condition.value)
+        self.step(place, OpClass.BRANCH, condition.producers, taken=taken)
+        return taken
+
+    def begin_logic(self) -> bool:
+        """Start ``and`` or ``or``."""
+        self._logic.append([])
+        return False
+
+    def operand(self, value: Any) -> Any:
+        """Take note of an operand that was computed."""
+        if isinstance(value, Value):
+            self._logic[-1].append(value)
+        return value
+
+    def end_logic(self, place: int, result: Any) -> Any:
+        """End ``and`` or ``or``."""
+        operands = self._logic.pop()
+        if not operands:
+            return bool(result)
+        value = result.value if isinstance(result, Value) else np.bool_(result)
+        return Value(self, value, self.emit(place, (OpClass.INT,), tuple(operands)))
+
+    def begin_select(self, condition: Any) -> bool:
+        """Choose a side."""
+        self._selects.append(condition)
+        return bool(condition.value) if isinstance(condition, Value) else bool(condition)
+
+    def end_select(self, place: int, chosen: Any) -> Any:
+        """End a conditional expression."""
+        condition = self._selects.pop()
+        if not isinstance(condition, Value):
+            return chosen
+        return Value(self, chosen.value, self.emit(place, (OpClass.INT,), (condition, chosen)))
+
+    def loop_enter(self, place: int) -> None:
+        """Start a while loop."""
+        self._path += [place, -1]
+
+    def loop_head(self) -> bool:
+        """Start an iteration."""
+        self._path[-1] += 1
+        return True
+
+    def loop_leave(self) -> None:
+        """End a while loop."""
+        del self._path[-2:]
+
+    def range(self, place: int, unrolled: bool, *bounds: Any) -> Iterator[Any]:
+        """``for i in range(…)``."""
+        start, stop, step = bounds_of(bounds)
+        if unrolled and not any(isinstance(b, Value) for b in (start, stop, step)):
+            yield from self.each(place, range(int(start), int(stop), int(step)))
+            return
+        counter = self.as_int(place, start)
+        name = "less" if is_rising(step) else "greater"
+        depth = len(self._path)
+        self.loop_enter(place)
+        try:
+            while self.loop_head():
+                self.line(place)
+                if not self.test(place, self.compare(place, name, counter, stop)):
+                    break
+                yield counter
+                del self._path[depth + 2 :]
+                self._late = True
+                counter = self.binary(place, "add", counter, step)
+                self._late = False
+        finally:
+            del self._path[depth:]
+
+    def as_int(self, place: int, value: Any) -> Value:
+        """Return a loop counter's first value."""
+        if isinstance(value, Value):
+            return value if value.dtype.itemsize >= 4 else self.convert(place, value, rules.INT32)
+        return self.constant(value, rules.constant_type(value))
+
+    def each(self, place: int, items: Iterable[Any]) -> Iterator[Any]:
+        """``for x in items``."""
+        if isinstance(items, Value):
+            raise KernelError(f"{self.kernel_name}: loop over a number in {self.sites[place]}: write range(…)")
+        depth = len(self._path)
+        self.loop_enter(place)
+        try:
+            for item in items:
+                self.loop_head()
+                self.line(place)
+                yield item
+                del self._path[depth + 2 :]
+            self.loop_head()
+            self.line(place)
+        finally:
+            del self._path[depth:]
+
+    # Functions ------------------------------------------------------------------------------------------------------
+
+    def run(self, compiled: Compiled, arguments: tuple[Any, ...]) -> Generator[Meeting, Any, Any]:
+        """Run the kernel itself."""
+        return self._enter(("kernel",), compiled, arguments)
+
+    def _enter(
+        self, key: tuple[Any, ...], compiled: Compiled, arguments: tuple[Any, ...]
+    ) -> Generator[Meeting, Any, Any]:
+        sites, depth = self.sites, len(self._path)
+        self._frames.append(key)
+        self.sites = compiled.sites
+        result = yield from compiled.run(self, *arguments)
+        self._frames.pop()
+        self.sites = sites
+        del self._path[depth:]
+        return result
+
+    def returned(self, place: int, value: Any) -> Any:
+        """``return value``."""
+        return None if value is None else self.assign(place, "return value", self.undefined, value)
+
+    def call(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Generator[Meeting, Any, Any]:
+        """Call a method of the thread or of an array, a scalar function, a helper, or anything else."""
+        if isinstance(function, Operation):
+            return (yield from self._operate(place, function, function.bind(self.sites[place], arguments, keywords)))
+        if not keywords:
+            result = self.scalar_function(place, function, arguments)
+            if result is not NotImplemented:
+                return result
+        if getattr(function, "__code__", None) is not None:
+            compiled = self._compile(function)
+            key = (*self.frame_key(), place)
+            self._path += [place, 0]
+            result = yield from self._enter(key, compiled, filled(function, arguments, keywords))
+            del self._path[-2:]
+            return result
+        return function(*arguments, **keywords)
+
+    def call_now(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Any:
+        """Call inside of a lambda or a comprehension, where a thread cannot pause."""
+        steps = self.call(place, function, *arguments, **keywords)
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+        raise KernelError(
+            f"{self.kernel_name}: {self.sites[place]} waits for other threads inside of a lambda or a comprehension: "
+            "write a loop instead"
+        )
+
+    # Memory ---------------------------------------------------------------------------------------------------------
+
+    def check_bounds(self, place: int, verb: str, array: Array, size: int, index: Any, where: str) -> None:
+        """Refuse an index outside 0…size - 1."""
+        if not 0 <= int(index) < size:
+            self._check(verb, array, size, int(index), where, self.sites[place])
+
+    @staticmethod
+    def data_of(array: Array) -> Any:
+        """Elements in row-major order."""
+        return array.flat if isinstance(array, DeviceArray) else array.data[0]
+
+    def read(self, place: int, array: Array, flat: Any, producers: Any) -> Value:
+        """Read an element."""
+        op = OpClass.GLOBAL_LOAD if isinstance(array, DeviceArray) else OpClass.SHARED_LOAD
+        made = self.step(place, op, producers, array=array, flat=int(flat))
+        return Value(self, self.data_of(array)[int(flat)], made)
+
+    def write(self, place: int, array: Array, flat: Any, value: Any, producers: Any) -> None:
+        """Write an element."""
+        op = OpClass.GLOBAL_STORE if isinstance(array, DeviceArray) else OpClass.SHARED_STORE
+        self.data_of(array)[int(flat)] = value.value if isinstance(value, Value) else value
+        self.step(place, op, producers, array=array, flat=int(flat))
+
+    # Operations -----------------------------------------------------------------------------------------------------
+
+    def _operate(self, place: int, operation: Operation, arguments: dict[str, Any]) -> Generator[Meeting, Any, Any]:
+        name = operation.name
+        if name in ATOMICS:
+            return self._atomic(place, operation.owner, name, **arguments)
+        if name == "shared":
+            return self._shared(arguments["name"], arguments["shape"], arguments["dtype"], self.sites[place])
+        if name == "syncthreads":
+            return Barrier()
+        if name == "threadfence":
+            self.step(place, OpClass.FENCE, ())
+            return None
+        assert name in COLLECTIVES
+        return (yield from self._meet(place, name, arguments))
+
+    def _meet(self, place: int, name: str, arguments: dict[str, Any]) -> Generator[Meeting, Any, Any]:
+        value = arguments.get("value")
+        if value is not None and not isinstance(value, Value):
+            arguments = {**arguments, "value": self.constant(value, rules.constant_type(value))}
+        if "predicate" in arguments:
+            truth = self.truth(place, arguments["predicate"])
+            arguments = {"predicate": truth if isinstance(truth, Value) else self.constant(truth, rules.BOOL)}
+        op = OpClass.SHUFFLE if name.startswith("shfl") else OpClass.VOTE
+        made = self.step(place, op, self.joint_producers(tuple(arguments.values())))
+        plain = {k: v.value if isinstance(v, Value) else v for k, v in arguments.items()}
+        result = yield Meeting(made[0], name, self.sites[place], plain)
+        return None if result is None else Value(self, result, made)
+
+    def _atomic(self, place: int, array: Any, name: str, index: Any, value: Any, compare: Any = None) -> Value:
+        site = self.sites[place]
+        self.operand_type(place, value)
+        stored = self.convert(place, value, array.dtype)
+        operands: tuple[Any, ...] = (stored,)
+        if name == "atomic_cas":
+            compare = self.convert(place, compare, array.dtype)
+            operands = (stored, compare)
+        flat, tracked = self.locate(place, f"{name} on", array, index)
+        op = OpClass.GLOBAL_ATOMIC if isinstance(array, DeviceArray) else OpClass.SHARED_ATOMIC
+        producers = self.joint_producers((*tracked, *operands))
+        made = self.step(place, op, producers, array=array, flat=int(flat))
+        data, where = self.data_of(array), int(flat)
+        old = data[where]
+        new, expected = (x.value if isinstance(x, Value) else x for x in (stored, compare))
+        with np.errstate(all="ignore"):
+            if name == "atomic_add":
+                data[where] = old + new
+            elif name == "atomic_max":
+                data[where] = max(old, new)
+            elif name == "atomic_min":
+                data[where] = min(old, new)
+            elif name == "atomic_exch" or old == expected:
+                data[where] = new
+        assert site is not None
+        return Value(self, old, made)
+
+    # Barriers -------------------------------------------------------------------------------------------------------
+
+    def pause(self, place: int, token: Any) -> Generator[Meeting, Any, None]:
+        """``yield t.syncthreads()``."""
+        if not isinstance(token, Barrier):
+            raise KernelError(
+                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads(), "
+                "nothing else"
+            )
+        made = self.step(place, OpClass.BARRIER, ())
+        yield Meeting(made[0], "barrier", self.sites[place], {})

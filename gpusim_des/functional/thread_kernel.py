@@ -1,0 +1,175 @@
+"""Thread style: a kernel that says what one thread does, with CUDA's names.
+
+``@kernel`` marks the function; its first argument is the `Thread`, the rest are the launch's arguments. It runs as
+masked execution of many threads at once where that is possible, else thread by thread.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gpusim_des.errors import KernelError
+from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.functional.interpreter import interpret
+from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, parse
+from gpusim_des.functional.machine import Machine
+from gpusim_des.functional.masked_code import compile_masked
+from gpusim_des.functional.masked_runtime import MaskedRuntime
+from gpusim_des.functional.operations import Dim, Thread
+from gpusim_des.functional.scalar_code import compile_scalar
+from gpusim_des.functional.tracked import Value
+from gpusim_des.functional.variable_types import Types
+from gpusim_des.grid import WARP_SIZE
+
+LEARNING_RUNS = 8
+"""Runs after which the types of all variables must have settled; each run can only widen them."""
+
+
+class InterpretedWarning(UserWarning):
+    """A thread kernel runs thread by thread, which is a thousand times slower than vectorized."""
+
+
+class ThreadKernel(KernelFunction):
+    """A function marked with `kernel`."""
+
+    guard = "with an if, for example if {}:"
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        super().__init__(function)
+        self._compiled: dict[tuple[Callable[..., Any], bool, bool], Compiled] = {}
+
+    def compiled(self, function: Callable[..., Any], *, masked: bool, count_lines: bool) -> Compiled:
+        """Return the rewritten function, the kernel itself or a helper; compiled once."""
+        key = (function, masked, count_lines)
+        if key not in self._compiled:
+            compile_it = compile_masked if masked else compile_scalar
+            self._compiled[key] = compile_it(parse(function), count_lines=count_lines)
+        return self._compiled[key]
+
+
+def kernel(function: Callable[..., None]) -> ThreadKernel:
+    """Mark `function` as a kernel in thread style.
+
+    Examples
+    --------
+    >>> @kernel
+    ... def scale(t, a, n):
+    ...     i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    ...     if i < n:
+    ...         a[i] = 2 * a[i]
+    >>> scale
+    <kernel scale(a, n)>
+    """
+    return ThreadKernel(function)
+
+
+class ThreadRunner:
+    """Runs the blocks of one launch of a thread kernel.
+
+    Parameters
+    ----------
+    kernel, arguments, names
+        The kernel, its arguments in order, and the arrays' names for messages.
+    make_machine
+        Builds a machine for some blocks.
+    vectorize
+        ``None`` chooses: masked execution, the interpreter where that is impossible.
+    """
+
+    def __init__(
+        self,
+        kernel: ThreadKernel,
+        arguments: tuple[Any, ...],
+        names: dict[int, str],
+        make_machine: Callable[[np.ndarray[Any, Any]], Machine],
+        *,
+        count_lines: bool,
+        vectorize: bool | None,
+    ) -> None:
+        self._kernel = kernel
+        self._arguments = arguments
+        self._names = names
+        self._make_machine = make_machine
+        self._count_lines = count_lines
+        self._types = Types()
+        self._must = vectorize is True
+        self.vectorized = False
+        try:
+            self._learn_types()
+            self.vectorized = vectorize is not False
+        except NotVectorizable as reason:
+            self._types = Types()
+            if vectorize is not False:
+                self.fall_back(reason)
+
+    def fall_back(self, reason: NotVectorizable) -> None:
+        """Go on thread by thread, and say why, once."""
+        if self._must:
+            raise KernelError(f"kernel {self._kernel.name!r} cannot be vectorized: {reason}") from None
+        self.vectorized = False
+        warnings.warn(
+            f"kernel {self._kernel.name!r} runs thread by thread, which is slow, because of {reason}",
+            InterpretedWarning,
+            stacklevel=6,
+        )
+
+    def _masked(self, function: Callable[..., Any]) -> Compiled:
+        return self._kernel.compiled(function, masked=True, count_lines=self._count_lines)
+
+    def _scalar(self, function: Callable[..., Any]) -> Compiled:
+        return self._kernel.compiled(function, masked=False, count_lines=self._count_lines)
+
+    def _learn_types(self) -> None:
+        """Find the type of every variable: run with no thread active, through all statements, until nothing changes."""
+        for _ in range(LEARNING_RUNS):
+            self._types.changed = False
+            self._run_masked(self._make_machine(np.zeros(1, np.int64)), learning=True)
+            if not self._types.changed:
+                return
+        raise AssertionError("types of variables do not settle: this is a bug of the simulator")
+
+    def run(self, machine: Machine) -> None:
+        """Run the blocks of `machine`: all at once, or, if not vectorized, the only one."""
+        if self.vectorized:
+            self._run_masked(machine, learning=False)
+        else:
+            interpret(
+                machine,
+                self._scalar(self._kernel.function),
+                self._arguments,
+                self._names,
+                self._types,
+                self._scalar,
+            )
+
+    def _run_masked(self, machine: Machine, *, learning: bool) -> None:
+        compiled = self._masked(self._kernel.function)
+        runtime = MaskedRuntime(machine, self._names, self._types, self._masked, learning=learning)
+        returned = runtime.run(compiled, (_thread(machine, runtime), *self._arguments))
+        if returned is not None:
+            raise KernelError(
+                f"kernel {self._kernel.name!r} returns a value: a kernel returns nothing, it writes its results to "
+                "arrays"
+            )
+
+
+def _thread(machine: Machine, runtime: MaskedRuntime) -> Thread:
+    config = machine.config
+    threads = np.arange(config.threads_per_block, dtype=np.int32)[None, :]
+    blocks = machine.blocks[:, None]
+
+    def special(values: Any) -> Value:
+        return Value(runtime, np.asarray(values).astype(np.int32), ())
+
+    def unravel(numbers: Any, sizes: tuple[int, int, int]) -> Dim:
+        x, y, _ = sizes
+        return Dim(special(numbers % x), special(numbers // x % y), special(numbers // (x * y)))
+
+    numbers = (special(threads), special(threads // WARP_SIZE), special(threads % WARP_SIZE))
+    return Thread(
+        unravel(threads, config.block), unravel(blocks, config.grid), Dim(*config.block), Dim(*config.grid), numbers
+    )

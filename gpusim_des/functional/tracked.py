@@ -1,0 +1,54 @@
+"""Tracked values of thread-style kernels: a number per thread, or one number, that knows which events made it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from gpusim_des.functional.runtime import Runtime
+
+PLAIN = (bool, int, float, complex, np.generic)
+"""Types of plain numbers: constants, which cost nothing and take the type of the value they meet."""
+
+
+class Undefined:
+    """Value of a name that was not assigned yet."""
+
+    def __repr__(self) -> str:
+        return "<not assigned>"
+
+
+UNDEFINED = Undefined()
+
+
+class Value:
+    """A tracked value; ``producers`` are the events that made it."""
+
+    __slots__ = ("producers", "runtime", "value")
+
+    def __init__(self, runtime: Runtime, value: Any, producers: Any) -> None:
+        self.runtime = runtime
+        self.value = value
+        self.producers = producers
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Element type."""
+        return self.value.dtype  # type: ignore[no-any-return]  # an array or a NumPy scalar
+
+    def __bool__(self) -> bool:
+        return bool(self.runtime.plain(self, "a condition"))
+
+    def __int__(self) -> int:
+        return int(self.runtime.plain(self, "a whole number"))
+
+    def __index__(self) -> int:
+        value = self.runtime.plain(self, "an index")
+        if not isinstance(value, int):
+            raise TypeError(f"{value!r} is no whole number: convert it with int() first")
+        return value
+
+    def __float__(self) -> float:
+        return float(self.runtime.plain(self, "a number"))
