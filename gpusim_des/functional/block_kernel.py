@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpusim_des.errors import KernelError, MaskError
-from gpusim_des.functional import instructions
-from gpusim_des.functional.lanes import Lanes, cast, joint_producers, values_of
+from gpusim_des.functional import instructions, provenance
+from gpusim_des.functional.block_exchange import Exchange
+from gpusim_des.functional.branch_mask import BranchMask
+from gpusim_des.functional.lanes import Lanes, cast, joint_producers, values_of, within
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
@@ -100,7 +102,7 @@ def block_kernel(function: Callable[..., None]) -> BlockKernel:
     return BlockKernel(function)
 
 
-class Block:
+class Block(Exchange):
     """What a kernel in block style sees of its block: names, memory, barriers.
 
     Per-thread values (``tx``, ``tid``, ``lane``, results of `load`) are `Lanes`; sizes (``bdx``, ``gdx``) are integers.
@@ -191,15 +193,20 @@ class Block:
         on, _ = self._mask(mask, site)
         self._machine.barrier(on, (), site)
 
-    def branch(self, condition: Any, mask: Any = None) -> Lanes:
-        """Count a branch on `condition` and return it as a mask; its divergence shows in the counters."""
+    def branch(self, condition: Any, mask: Any = None) -> BranchMask:
+        """Count a branch on `condition`; its divergence shows in the counters.
+
+        What comes back is a mask, and a region: inside ``with blk.branch(condition) as taken:`` only the threads that
+        take the branch execute, arithmetic included; ``with taken.orelse:`` is the other side. A value computed in a
+        region is poison for all other threads: join the sides with ``np.where(taken, a, b)``.
+        """
         site = caller()
         on, made = self._mask(mask, site)
         taken, made_condition = self._mask(condition, site, "condition")
         taken = np.ones((1, 1), bool) if taken is None else taken
         producers = _join(made_condition, made)
         self._machine.branch(taken, on, producers, site)
-        return Lanes(self._machine, taken if on is None else taken & on, producers)
+        return BranchMask(self._machine, taken, producers, on)
 
     def compute(self, n: int = 1, mask: Any = None, op: str = "fp32", value: Lanes | None = None) -> Lanes | None:
         """Declare `n` instructions of class `op` that no operator shows, each depending on the one before.
@@ -218,24 +225,15 @@ class Block:
         made_last = self._machine.sequence((COMPUTE_CLASSES[op],) * count, on, producers, site)
         return None if value is None else Lanes(self._machine, value.value, made_last, value.mask)
 
-    def shfl_down(self, value: Any, delta: int, mask: Any = None) -> Lanes:
-        """Value of the lane `delta` higher in the same warp, the own value where there is none."""
-        site = caller()
-        distance = _whole("shfl_down delta", "lanes", delta, site)
-        on, made = self._mask(mask, site)
-        plain = np.asarray(values_of(self._machine, value))
-        producers = _join(made, joint_producers(value))
-        moved, event = self._machine.shuffle("shfl_down", plain, np.asarray(distance), on, producers, site)
-        return Lanes(self._machine, moved, (event,), on)
-
     # Arguments ------------------------------------------------------------------------------------------------------
 
     def _name(self, array: DeviceArray) -> str:
         return self._names.get(id(array), array.name)
 
     def _mask(self, mask: Any, site: Site, what: str = "mask") -> tuple[Mask, Producers]:
+        region = self._machine if what == "mask" else None
         if mask is None or mask is True:
-            return None, ()
+            return (None if region is None else region.active), ()
         value = values_of(self._machine, mask)
         on = np.asarray(value)
         if on.dtype != np.bool_:
@@ -243,7 +241,8 @@ class Block:
                 f"{self._machine.kernel_name}: {what} of type {on.dtype} in {site}: a {what} holds truth values, "
                 "for example i < n"
             )
-        return on.reshape(1, -1) if on.ndim < 2 else on, joint_producers(mask)
+        on = on.reshape(1, -1) if on.ndim < 2 else on
+        return (on if region is None else within(region, on)), joint_producers(mask)
 
     def _value(self, value: Any, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], Producers]:
         if isinstance(value, Lanes):
@@ -309,8 +308,7 @@ def _whole(what: str, unit: str, value: Any, site: Site) -> int:
     return number
 
 
-def _join(*producers: Producers) -> Producers:
-    return tuple(sorted({p for group in producers for p in group}))
+_join = provenance.joint
 
 
 def _unravel(numbers: Any, sizes: tuple[int, int, int]) -> tuple[Any, Any, Any]:

@@ -80,8 +80,7 @@ def execute(
                 run.run(machine)
             except BlocksDisagree as disagreement:
                 machine.undo()
-                groups = np.unique(disagreement.values)
-                waiting.extend(blocks[disagreement.values == value] for value in groups[::-1])
+                waiting.extend(blocks[group] for group in reversed(disagreement.groups()))
                 continue
             except NotVectorizable as reason:
                 machine.undo()

@@ -14,10 +14,25 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError, MaskError
-from gpusim_des.functional import instructions
+from gpusim_des.functional import arithmetic_rules as rules
+from gpusim_des.functional import instructions, provenance
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.source import caller
+from gpusim_des.trace import OpClass
+
+_LOGICAL = frozenset(
+    {"bitwise_and", "bitwise_or", "bitwise_xor", "invert", "logical_and", "logical_or", "logical_xor", "logical_not"}
+)
+
+
+def poison(dtype: np.dtype[Any]) -> Any:
+    """What a value is for threads that did not compute it: NaN, or a pattern that is easily recognised."""
+    if dtype.kind in "fc":
+        return dtype.type(np.nan)
+    if dtype.kind == "b":
+        return np.False_
+    return np.frombuffer(b"\xcd" * dtype.itemsize, dtype)[0]
 
 
 class BlocksDisagree(Exception):  # noqa: N818 - a signal to the executor, not an error of the user
@@ -54,13 +69,15 @@ class Lanes(NDArrayOperatorsMixin):
         the threads that loaded.
     """
 
-    __slots__ = ("machine", "mask", "producers", "value")
+    __slots__ = ("machine", "mask", "producers", "product", "value")
 
     def __init__(self, machine: Machine, value: Any, producers: Producers = (), mask: Mask = None) -> None:
         self.machine = machine
         self.value: NDArray[Any] = np.asarray(value)
         self.producers = producers
         self.mask = mask
+        self.product: int | None = None
+        """Event of the multiplication that made the value, if an addition may absorb it."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -73,7 +90,7 @@ class Lanes(NDArrayOperatorsMixin):
         if target == self.dtype:
             return self
         ops = instructions.conversion(self.dtype, target)
-        return self._counted(cast(self.value, target), ops, self.producers, self.mask)
+        return self._counted(cast(self.value, target), ops, self.producers, within(self.machine, self.mask))
 
     def __repr__(self) -> str:
         return f"Lanes({self.value!r})"
@@ -85,33 +102,108 @@ class Lanes(NDArrayOperatorsMixin):
             _refuse(f"np.{ufunc.__name__}.{method}" if method != "__call__" else f"np.{ufunc.__name__}")
         if set(kwargs) - {"out"} or kwargs.get("out", inputs[:1])[0] is not inputs[0]:  # x += y arrives with out=(x,)
             _refuse(f"np.{ufunc.__name__} with {' and '.join(kwargs)}")
-        values, producers, mask = _operands(self.machine, inputs)
-        try:
-            with np.errstate(all="ignore"):  # a GPU raises no arithmetic exceptions: it wraps, or makes inf and NaN
-                result = ufunc(*values)
-        except OverflowError as error:
-            raise KernelError(
-                f"{self.machine.kernel_name}: {caller()}: {error}; convert the per-thread value first, "
-                "for example with .astype(np.int64)"
-            ) from None
+        name = ufunc.__name__
+        values_of_all = [values_of(self.machine, x) for x in inputs]
+        if any(isinstance(v, np.ndarray) and v.dtype.kind not in "biufc" for v in values_of_all):
+            return self._raw(ufunc, inputs, values_of_all)
+        joint = self._joint_type(name, values_of_all)
+        operands = [self._in_type(x, v, joint) for x, v in zip(inputs, values_of_all, strict=True)]
+        values = [x.value if isinstance(x, Lanes) else x for x in operands]
+        with np.errstate(all="ignore"):  # a GPU raises no arithmetic exceptions: it wraps, or makes inf and NaN
+            result = ufunc(*values)
         if isinstance(result, tuple):
-            _refuse(f"np.{ufunc.__name__} (two results)")
+            _refuse(f"np.{name} (two results)")
         constant = inputs[-1] if len(inputs) == 2 and isinstance(inputs[-1], int | np.integer) else None
-        operands = [x.dtype for x in inputs if isinstance(x, Lanes)]
-        kind = result.dtype if result.dtype.kind != "b" else np.result_type(*operands)
-        ops = instructions.arithmetic(ufunc.__name__, kind, constant)
-        for operand in operands:  # C converts an integer before it meets a float
-            if operand.kind in "iu" and kind.kind == "f":
-                ops = instructions.conversion(operand, kind) + ops
-        return self._counted(result, ops, producers, mask)
+        ops = instructions.arithmetic(name, joint, constant)
+        lanes = [x for x in operands if isinstance(x, Lanes)]
+        mask = within(self.machine, _joint_mask(lanes))
+        contracted = self._contract(ops, lanes, mask) if name in {"add", "subtract"} else None
+        if contracted is not None:
+            made = self._result(result, contracted, mask)
+        else:
+            made = self._counted(result, ops, joint_producers(*lanes), mask)
+        if kwargs:
+            return self._updated(made)
+        if name == "multiply" and len(ops) == 1 and self.machine.counting == "auto" and joint.itemsize >= 4:
+            made.product = made.producers[0]
+        return made
+
+    def _raw(self, ufunc: np.ufunc, inputs: tuple[Any, ...], values: list[Any]) -> Lanes:
+        """Operation on elements that are no numbers, records for example, as NumPy does it."""
+        mask = within(self.machine, _joint_mask([x for x in inputs if isinstance(x, Lanes)]))
+        return self._counted(ufunc(*values), (OpClass.INT,), joint_producers(*inputs), mask)
+
+    def _joint_type(self, name: str, values: list[Any]) -> np.dtype[Any]:
+        """Type in which C would compute: constants take the type of what they meet."""
+        known = [v.dtype for v in values if isinstance(v, np.ndarray)]
+        if all(t == rules.BOOL for t in known) and not any(
+            isinstance(v, int | float | np.generic) and not isinstance(v, bool | np.bool_) for v in values
+        ):
+            return rules.BOOL if name in _LOGICAL else rules.INT32
+        joint = rules.promoted(known[0])
+        for other in known[1:]:
+            joint = rules.common_type(joint, other)
+        for value in values:
+            if not isinstance(value, np.ndarray):
+                joint = rules.meet_constant(joint, value)
+        return rules.operation_type(name, joint)
+
+    def _in_type(self, operand: Any, value: Any, dtype: np.dtype[Any]) -> Any:
+        if isinstance(operand, Lanes):
+            if operand.dtype == dtype:
+                return operand
+            ops = rules.conversion(operand.dtype, dtype)
+            mask = within(self.machine, operand.mask)
+            return self._counted(cast(operand.value, dtype), ops, operand.producers, mask)
+        return cast(np.asarray(value), dtype)
+
+    def _updated(self, new: Lanes) -> Lanes:
+        """Value after ``x += y``: inside of a branch, the other threads keep what they had."""
+        active = self.machine.active
+        if active is None:
+            return new
+        value = np.where(active, new.value, self.value)
+        producers = provenance.merged(active, new.producers, self.producers, self.machine.shape)
+        mask = None if self.mask is None or new.mask is None else self.mask | new.mask
+        return Lanes(self.machine, value, producers, mask)
+
+    def _contract(self, ops: instructions.Sequence, lanes: list[Lanes], mask: Mask) -> Producers | None:
+        """Turn ``x * y + z`` into one multiply-add; the left product if there are two."""
+        if len(ops) != 1:
+            return None
+        for x in lanes:
+            others = joint_producers(*(y for y in lanes if y is not x))
+            if x.product is not None and not any(
+                p is x.product or p == x.product for p in others if isinstance(p, int)
+            ):
+                made = self.machine.multiply_add(ops[0], x.product, mask, others, caller())
+                if made is not None:
+                    return made
+        return None
+
+    def _result(self, value: Any, producers: Producers, mask: Mask) -> Lanes:
+        """Wrap a result; outside of the branch that computed it, it is poison."""
+        active = self.machine.active
+        if active is not None:
+            value = np.where(active, value, poison(np.asarray(value).dtype))
+        return Lanes(self.machine, value, producers, mask)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if func is np.where and len(args) == 3 and not kwargs:
-            values, producers, mask = _operands(self.machine, args)
-            result = np.where(*values)
-            return self._counted(result, instructions.arithmetic("select", result.dtype), producers, mask)
+            condition, *sides = args
+            numbers = [values_of(self.machine, x) for x in args]
+            known = [v.dtype for v in numbers[1:] if isinstance(v, np.ndarray)]
+            if known and all(t.kind in "iufc" for t in known):
+                joint = self._joint_type("select", numbers[1:])
+                sides = [self._in_type(x, v, joint) for x, v in zip(sides, numbers[1:], strict=True)]
+                numbers[1:] = [x.value if isinstance(x, Lanes) else x for x in sides]
+            result = np.where(*numbers)
+            lanes = [x for x in (condition, *sides) if isinstance(x, Lanes)]
+            mask = within(self.machine, _joint_mask(lanes))
+            ops = instructions.arithmetic("select", result.dtype)
+            return self._counted(result, ops, joint_producers(*lanes), mask)
         return _refuse(f"np.{func.__name__}")
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
@@ -123,7 +215,7 @@ class Lanes(NDArrayOperatorsMixin):
     def _counted(self, value: Any, ops: instructions.Sequence, producers: Producers, mask: Mask) -> Lanes:
         if self.machine.counting == "auto" and ops:
             producers = self.machine.sequence(ops, mask, producers, caller())
-        return Lanes(self.machine, value, producers, mask)
+        return self._result(value, producers, mask)
 
     # Python control flow --------------------------------------------------------------------------------------------
 
@@ -211,17 +303,17 @@ def values_of(machine: Machine, operand: Any) -> Any:
     )
 
 
-def _operands(machine: Machine, inputs: tuple[Any, ...]) -> tuple[list[Any], Producers, Mask]:
-    """Numbers, joint producers and joint mask of some operands."""
-    values = [values_of(machine, x) for x in inputs]
-    lanes = [x for x in inputs if isinstance(x, Lanes)]
-    return values, joint_producers(*lanes), _joint_mask(lanes)
+def within(machine: Machine, mask: Mask) -> Mask:
+    """Threads of `mask` that are in the branch in which the kernel is."""
+    active = machine.active
+    if active is None or mask is active:
+        return mask
+    return active if mask is None else mask & active
 
 
 def joint_producers(*operands: Any) -> Producers:
-    """Events that made any of the operands, ascending."""
-    found = {p for x in operands if isinstance(x, Lanes) for p in x.producers}
-    return tuple(sorted(found))
+    """Events that made any of the operands."""
+    return provenance.joint(*(x.producers for x in operands if isinstance(x, Lanes)))
 
 
 def _joint_mask(lanes: list[Lanes]) -> Mask:

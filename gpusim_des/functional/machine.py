@@ -91,6 +91,12 @@ class Machine:
         self._lanes_cache: tuple[NDArray[np.bool_], NDArray[np.uint8]] | None = None
         self._journal: list[tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]] = []
         self._shared_bytes = 0
+        self.active: Mask = None
+        """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
+        self._read: set[int] = set()
+        """Events whose results some instruction reads."""
+        self._absorbed: dict[int, NDArray[np.uint8]] = {}
+        """Products that became part of a multiply-add, with the lanes they would have had."""
         self.events: list[Event] = []
         self.counters = Counters(blocks=len(blocks), threads=len(blocks) * config.threads_per_block)
 
@@ -132,13 +138,25 @@ class Machine:
         warps = int(np.count_nonzero(lanes))
         if not warps:
             return -1
-        if self.counting != "lines" or op is OpClass.INT:
-            self.counters.warp_instructions += warps
-            self.counters.active_lanes += int(lanes.sum(dtype=np.int64))
-            self.counters.instruction_mix[op.label] += warps
         numbers, columns = self._origins(producers, mask)
+        self._read.update(numbers)
+        for number in self._absorbed.keys() & set(numbers):  # somebody else wants the product as well
+            self.events[number].lanes = self._absorbed.pop(number)
         self.events.append(Event(op, lanes, numbers, site.line, quarter_cycles, sectors, columns))
         return len(self.events) - 1
+
+    def multiply_add(self, op: OpClass, product: int, mask: Mask, producers: Producers, site: Site) -> Producers | None:
+        """Contract an addition with the product that only it reads, as compilers do; ``None`` if that cannot be.
+
+        `producers` are those of the other operand. The product comes back to life if another instruction reads it.
+        """
+        event = self.events[product]
+        alike = event.op is op and not event.columns and np.array_equal(event.lanes, self.lanes(mask))
+        if product in self._read or not alike:
+            return None
+        self._absorbed[product] = event.lanes
+        event.lanes = np.zeros_like(event.lanes)
+        return (self._record(op, mask, (*event.producers, *producers), site),)
 
     def _origins(self, producers: Producers, mask: Mask) -> tuple[tuple[int, ...], tuple[NDArray[np.int32], ...]]:
         """Events that all warps depend on, and those that differ from warp to warp."""
@@ -374,6 +392,12 @@ class Machine:
         if self.counting == "auto":
             self._record(OpClass.EXIT, None, (), UNKNOWN)
         self._journal.clear()
+        for event in self.events:
+            if self.counting != "lines" or event.op is OpClass.INT:
+                warps = int(np.count_nonzero(event.lanes))
+                self.counters.warp_instructions += warps
+                self.counters.active_lanes += int(event.lanes.sum(dtype=np.int64))
+                self.counters.instruction_mix[event.op.label] += warps
 
     # Errors ---------------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import instructions
+from gpusim_des.functional import instructions, provenance
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.masked_control import Frame, MaskedControl
@@ -56,7 +56,7 @@ class MaskedRuntime(MaskedControl):
 
     def emit(self, place: int, ops: instructions.Sequence, operands: tuple[Any, ...]) -> Any:
         """Count instructions of the active threads."""
-        producers = _joint(operands)
+        producers = provenance.joint(*(x.producers for x in operands if isinstance(x, Value)))
         if self.machine.counting != "auto":
             return producers
         return self.machine.sequence(ops, self.mask, producers, self.sites[place])
@@ -88,7 +88,7 @@ class MaskedRuntime(MaskedControl):
             old = self.constant(old, new.dtype)
         shape = self.machine.shape
         value = np.where(mask, new.value, old.value)
-        return Value(self, value, _merged_producers(mask, new.producers, old.producers, shape))
+        return Value(self, value, provenance.merged(mask, new.producers, old.producers, shape))
 
     # Expressions with control flow ----------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ class MaskedRuntime(MaskedControl):
                 f"{self.kernel_name}: a condition in {self.sites[place]} chooses between things that are no numbers"
             )
         value = np.where(condition.value, sides[0].value, sides[1].value)
-        chosen = _merged_producers(condition.value, sides[0].producers, sides[1].producers, self.machine.shape)
+        chosen = provenance.merged(condition.value, sides[0].producers, sides[1].producers, self.machine.shape)
         return Value(self, value, self._emit_joint(place, [*condition.producers, *chosen]))
 
     # Functions ------------------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class MaskedRuntime(MaskedControl):
 
     def joint_producers(self, operands: tuple[Any, ...]) -> Any:
         """Producers of all operands together."""
-        return _joint(operands)
+        return provenance.joint(*(x.producers for x in operands if isinstance(x, Value)))
 
     def check_bounds(self, place: int, verb: str, array: Array, size: int, index: Any, where: str) -> None:
         """Refuse an index of an active thread outside 0…size - 1."""
@@ -230,31 +230,6 @@ class MaskedRuntime(MaskedControl):
             )
         if not self.learning:
             self.machine.barrier(self.mask, (), self.sites[place])
-
-
-def _joint(operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Producers of the operands: numbers once each, then arrays."""
-    plain: set[int] = set()
-    arrays: dict[int, Any] = {}
-    for operand in operands:
-        if isinstance(operand, Value):
-            for producer in operand.producers:
-                if isinstance(producer, int):
-                    plain.add(producer)
-                else:
-                    arrays[id(producer)] = producer
-    return (*sorted(plain), *arrays.values())
-
-
-def _merged_producers(mask: NDArray[np.bool_], new: Any, old: Any, shape: tuple[int, int]) -> tuple[Any, ...]:
-    """Producer of every thread's value: of the new one where `mask` holds, of the old one elsewhere."""
-    if all(isinstance(p, int) for p in (*new, *old)) and new == old:
-        return tuple(new)
-    merged = []
-    for column in range(max(len(new), len(old))):
-        a, b = (np.asarray(p[column] if column < len(p) else -1, np.int32) for p in (new, old))
-        merged.append(np.broadcast_to(np.where(mask, a, b), shape))
-    return tuple(merged)
 
 
 def _only(lanes: NDArray[np.bool_], producers: Any) -> list[Any]:

@@ -38,3 +38,35 @@ def per_warp(rows: NDArray[np.int32], executing: NDArray[np.bool_]) -> tuple[lis
             return [int(found[0])], columns
         columns.append(latest.astype(np.int32))
         rest = np.where(rest == latest[:, None], np.int32(-1), rest)
+
+
+def joint(*groups: Producers) -> Producers:
+    """Producers of several operands together: numbers once each, ascending, then arrays.
+
+    >>> joint((3, 1), (), (3, 2))
+    (1, 2, 3)
+    """
+    numbers: set[int] = set()
+    arrays: dict[int, NDArray[np.int32]] = {}
+    for group in groups:
+        for producer in group:
+            if isinstance(producer, np.ndarray):
+                arrays[id(producer)] = producer
+            else:
+                numbers.add(producer)
+    return (*sorted(numbers), *arrays.values())
+
+
+def merged(mask: NDArray[np.bool_], new: Producers, old: Producers, shape: tuple[int, int]) -> Producers:
+    """Producers of a value that is `new` where `mask` holds and `old` elsewhere.
+
+    >>> merged(np.array([[True, False]]), (5,), (2,), (1, 2))[0].tolist()
+    [[5, 2]]
+    """
+    if all(isinstance(p, int) for p in (*new, *old)) and new == old:
+        return tuple(new)
+    columns = []
+    for column in range(max(len(new), len(old))):
+        a, b = (np.asarray(p[column] if column < len(p) else -1, np.int32) for p in (new, old))
+        columns.append(np.broadcast_to(np.where(mask, a, b), shape))
+    return tuple(columns)
