@@ -41,9 +41,10 @@ class BlockKernel:
             )
         flexible = [p for p in parameters if p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         if flexible:
+            shown = flexible[0].replace(annotation=inspect.Parameter.empty)
             raise TypeError(
-                f"kernel {function.__name__!r} has the parameter {str(flexible[0])!r}: a launch passes every argument "
-                "by position, so name each of them, kernel(blk, a, b, n)"
+                f"kernel {function.__name__!r}: parameter '{shown}' is not one argument by position, which is how a "
+                "launch passes them; name each one, kernel(blk, a, b, n)"
             )
         self.function = function
         self.name = function.__name__
@@ -56,8 +57,9 @@ class BlockKernel:
         try:
             bound = inspect.signature(self.function).bind(None, *args)
         except TypeError as error:
+            number = f"{len(args)} argument{'s' if len(args) != 1 else ''}"
             raise TypeError(
-                f"kernel {self.name!r} takes ({', '.join(self.parameters)}), got {len(args)} arguments: {error}"
+                f"kernel {self.name!r} takes ({', '.join(self.parameters)}), got {number}: {error}"
             ) from None
         bound.apply_defaults()
         return dict(list(bound.arguments.items())[1:])

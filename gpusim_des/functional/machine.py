@@ -192,7 +192,7 @@ class Machine:
 
     def undo(self) -> None:
         """Take back every write to global memory of this chunk."""
-        for data, index, before in []:
+        for data, index, before in reversed(self._journal):
             data[index] = before
         self._journal.clear()
 
@@ -329,15 +329,20 @@ class Machine:
             return
         row, thread = (int(k) for k in np.argwhere(bad)[0])
         value = int(np.broadcast_to(index, self.shape)[row, thread])
+        keep = "i >= 0" if value < 0 else f"i < {size}"
         raise BoundsError(
             f"{self.kernel_name}: {verb} {name!r} in {site}: index {value:,}{where} is outside 0…{size - 1:,} "
-            f"(block {self._block_name(row)}, thread {self.config.block.at(thread)}; {int(bad.sum()):,} threads of "
-            f"these blocks are outside); keep such threads out with a mask, for example mask=i < {size}"
+            f"(block {self._block_name(row)}, thread {self.config.block.at(thread)}; {_threads(int(bad.sum()))} of "
+            f"these blocks outside); keep such threads out with a mask, for example mask={keep}"
             + (" (a negative index does not count from the end on a GPU)" if value < 0 else "")
         )
 
     def _block_name(self, row: int) -> str:
         return str(self.config.grid.at(int(self.blocks[row])))
+
+
+def _threads(number: int) -> str:
+    return f"{number:,} thread{'s' if number != 1 else ''}"
 
 
 def _ranges(numbers: list[int]) -> str:
