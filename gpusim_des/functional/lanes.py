@@ -231,7 +231,7 @@ class Lanes(NDArrayOperatorsMixin):
         return self._agreed(value.reshape(-1))
 
     def _agreed(self, per_block: Any) -> Any:
-        if not np.array_equal(per_block, np.broadcast_to(per_block[0], per_block.shape)):
+        if not np.array_equal(per_block, np.broadcast_to(per_block[0], per_block.shape), equal_nan=True):
             raise BlocksDisagree(np.broadcast_to(per_block, (self.machine.shape[0],)))
         if self.machine.counting == "auto":
             self.machine.branch(np.array([[bool(per_block[0])]]), None, self.producers, caller())

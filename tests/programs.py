@@ -1,0 +1,189 @@
+"""Programs for the timing model: written by hand and read back as pictures, or drawn at random.
+
+A picture has one letter per cycle, so that an expected log can be written down, and checked, by hand::
+
+    S selected        B barrier          D drain            r branch_resolving   L long_scoreboard
+    s short_scoreboard  w wait           G lg_throttle      M mio_throttle       P math_pipe_throttle
+    n not_selected    - no_instruction   (space) not resident
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from gpusim_des.gpu import GPU, load_gpu
+from gpusim_des.timeline import Timeline, WarpHistory, WarpState
+from gpusim_des.timing.simulate import simulate
+from gpusim_des.trace import GLOBAL_OPS, Instruction, KernelTrace, OpClass, WarpTrace
+
+TINY = load_gpu("tiny")
+"""Latencies: int, fp32 4; fp64 8; sfu, shared, shuffle 20; barrier, branch 10; a lone load 200 cycles."""
+
+LETTERS = dict(zip(WarpState, "SBMDrLswGMPn-", strict=True)) | {WarpState.MEMBAR: "F"}
+
+Part = tuple[OpClass, tuple[int, ...], int, tuple[int, ...]]
+
+
+def op(kind: OpClass, *deps: int, quarters: int = 0) -> Part:
+    """One instruction: what it depends on and its quarter-cycles in the load/store unit."""
+    return kind, deps, quarters, ()
+
+
+def fp32(*deps: int) -> Part:
+    return op(OpClass.FP32, *deps)
+
+
+def sfu(*deps: int) -> Part:
+    return op(OpClass.SFU, *deps)
+
+
+def load(sectors: Iterable[int], *deps: int, quarters: int = 4) -> Part:
+    return OpClass.GLOBAL_LOAD, deps, quarters, tuple(sectors)
+
+
+def store(sectors: Iterable[int], *deps: int, quarters: int = 4) -> Part:
+    return OpClass.GLOBAL_STORE, deps, quarters, tuple(sectors)
+
+
+BARRIER = op(OpClass.BARRIER)
+BRANCH = op(OpClass.BRANCH)
+
+
+def chain(length: int) -> list[Part]:
+    """fp32 instructions, each depending on the one before."""
+    return [fp32(*([i - 1] if i else [])) for i in range(length)]
+
+
+def warp(*parts: Part) -> WarpTrace:
+    instructions = [Instruction(kind, deps, quarter_cycles=quarters) for kind, deps, quarters, _ in parts]
+    return WarpTrace.of(instructions, [sectors for kind, _, _, sectors in parts if kind in GLOBAL_OPS])
+
+
+def trace(*blocks: Sequence[Sequence[Part]], **launch: Any) -> KernelTrace:
+    """Build a kernel from the programs of the warps of every block."""
+    return KernelTrace.of_blocks("k", [[warp(*program) for program in block] for block in blocks], **launch)
+
+
+def run(gpu: GPU, *blocks: Sequence[Sequence[Part]], **launch: Any) -> Timeline:
+    """Play one kernel and record everything."""
+    return simulate(gpu, [trace(*blocks, **launch)], detail="warp")
+
+
+def picture(history: WarpHistory) -> str:
+    """One letter for every cycle of a warp, from cycle 0 on."""
+    return " " * history.start_cycle + "".join(
+        LETTERS[span.state] * (span.end_cycle - span.start_cycle) for span in history.states
+    )
+
+
+def pictures(timeline: Timeline) -> list[str]:
+    """The pictures of all warps, by block and warp."""
+    return [picture(history) for history in timeline.warps]
+
+
+def issues(timeline: Timeline, number: int = 0) -> list[tuple[int, int, int]]:
+    """Index, cycle of issue and cycle of completion of every instruction of warp `number` of the timeline."""
+    return [(event.index, event.cycle, event.complete_cycle) for event in timeline.warps[number].issues]
+
+
+# Random programs ----------------------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A GPU and the programs of the warps of every block."""
+
+    gpu: GPU
+    blocks: list[list[list[Part]]]
+
+    def trace(self) -> KernelTrace:
+        return trace(*self.blocks)
+
+
+ORDINARY = tuple(kind for kind in OpClass if kind not in GLOBAL_OPS and kind not in (OpClass.BARRIER, OpClass.EXIT))
+
+
+@st.composite
+def gpus(draw: st.DrawFn, /, **fixed: Any) -> GPU:
+    """Small GPUs with all kinds of numbers."""
+
+    def latency(top: int = 12) -> int:
+        return draw(st.integers(1, top))
+
+    def lanes() -> int:
+        return draw(st.sampled_from([8, 16, 32]))
+
+    changes: dict[str, Any] = {
+        "sms": draw(st.integers(1, 3)),
+        "sm_clock": draw(st.sampled_from(["1 GHz", "700 MHz"])),
+        "sub_partitions": draw(st.sampled_from([1, 2, 4])),
+        "max_blocks_per_sm": draw(st.integers(1, 4)),
+        "scheduler_policy": draw(st.sampled_from(["gto", "lrr", "oldest"])),
+        "barrier_latency": draw(st.integers(0, 6)),
+        "branch_latency": latency(),
+        "block_start": draw(st.integers(0, 6)),
+        "block_end": draw(st.integers(0, 6)),
+        "load_store_queue_depth": draw(st.integers(1, 4)),
+        "dispatch_interval_fs": draw(st.sampled_from([1, 600_000, 7_000_000])),
+        "shared_latency": latency(),
+        "shuffle_latency": latency(),
+        "l1_latency": 1,
+        "l2_latency": 2,
+        "dram_latency": draw(st.integers(20, 60)),
+        "port_in": draw(st.sampled_from([32, 64])),
+        "port_out": draw(st.sampled_from([32, 64])),
+        "dram_channels": draw(st.integers(1, 5)),
+        "channel_hash": draw(st.sampled_from(["linear", "xor"])),
+        "dram_granule": draw(st.sampled_from([32, 64])),
+        "dram_efficiency_write": draw(st.sampled_from([1, "3/4"])),
+        "dram_efficiency_mixed": draw(st.sampled_from([1, "2/3"])),
+        "fp64_scope": draw(st.sampled_from(["sub-partition", "sm"])),
+        "sfu_scope": draw(st.sampled_from(["sub-partition", "sm"])),
+    }
+    for pipe in ("int", "fp32", "fp64", "fp16", "conversion", "sfu"):
+        changes[f"{pipe}_lanes"] = lanes()
+        changes[f"{pipe}_latency_cycles"] = latency()
+    return TINY.replace(**{**changes, **fixed})
+
+
+@st.composite
+def instruction(draw: st.DrawFn, index: int) -> Part:
+    """Any instruction but a barrier, at place `index`: up to three operands, small footprints."""
+    deps: tuple[int, ...] = ()
+    if index:
+        deps = tuple(sorted(draw(st.sets(st.integers(max(0, index - 6), index - 1), max_size=3))))
+    kind = draw(st.sampled_from((*ORDINARY, OpClass.GLOBAL_LOAD, OpClass.GLOBAL_LOAD, OpClass.GLOBAL_STORE)))
+    quarters = draw(st.sampled_from([4, 4, 5, 8, 19]))
+    sectors: tuple[int, ...] = ()
+    if kind in GLOBAL_OPS:
+        first, offsets = draw(st.integers(0, 40)), draw(st.sets(st.integers(0, 20), min_size=1, max_size=6))
+        sectors = tuple(sorted(first + offset for offset in offsets))
+    return kind, deps, quarters, sectors
+
+
+@st.composite
+def programs(draw: st.DrawFn, barriers: int = 0, longest: int = 5) -> list[Part]:
+    """A warp's program: `barriers` barriers with other instructions before, between and after them."""
+    parts: list[Part] = []
+    for segment in range(barriers + 1):
+        if segment:
+            parts.append(BARRIER)
+        for _ in range(draw(st.integers(0, longest))):
+            parts.append(draw(instruction(len(parts))))
+    if draw(st.booleans()):
+        parts.append(op(OpClass.EXIT))
+    return parts
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A small grid on a small GPU; warps of a block have equally many barriers, or leave early with fewer."""
+    warps = draw(st.integers(1, 4))
+    blocks = []
+    for _ in range(draw(st.integers(1, 4))):
+        barriers = draw(st.integers(0, 2))
+        counts = [draw(st.sampled_from([barriers, barriers, max(0, barriers - 1)])) for _ in range(warps)]
+        blocks.append([draw(programs(count)) for count in counts])
+    return Case(draw(gpus()), blocks)
