@@ -56,14 +56,14 @@ def test_vector_add_by_declared_instructions() -> None:
 
 
 def test_vector_add_by_the_instruction_table() -> None:
-    """A warp: multiply, add, compare; three addresses, two loads, one addition, one store; exit."""
+    """A warp: multiply-add, compare; three addresses, two loads, one addition, one store; exit."""
     launch, result, expected = add(vector_add_short)
     assert np.array_equal(result, expected)
     c = launch.counters
-    per_warp = {"int": 6, "global_load": 2, "fp32": 1, "global_store": 1, "exit": 1}
+    per_warp = {"int": 5, "global_load": 2, "fp32": 1, "global_store": 1, "exit": 1}
     assert c.instruction_mix == {name: 32 * n for name, n in per_warp.items()}
-    assert c.warp_instructions == 32 * 11
-    assert c.active_lanes == 4 * 1024 + 7 * 1000  # index, compare and exit run in all threads, the rest where i < n
+    assert c.warp_instructions == 32 * 10
+    assert c.active_lanes == 3 * 1024 + 7 * 1000  # index, compare and exit run in all threads, the rest where i < n
     assert (c.global_load_sectors, c.global_store_sectors) == (250, 125)
 
 
@@ -85,18 +85,18 @@ def test_recorded_stream_of_vector_add() -> None:
     for block in launch.trace:
         for warp in block:
             assert ops(warp) == [
-                *(Op.INT, Op.INT, Op.INT),  # 0: bx * bdx, 1: i, 2: m
-                *(Op.INT, Op.GLOBAL_LOAD),  # 3: address, 4: a[i]
-                *(Op.INT, Op.GLOBAL_LOAD),  # 5: address, 6: b[i]
-                *(Op.FP32, Op.INT, Op.GLOBAL_STORE),  # 7: sum, 8: address, 9: c[i]
+                *(Op.INT, Op.INT),  # 0: i, a multiply-add, 1: m
+                *(Op.INT, Op.GLOBAL_LOAD),  # 2: address, 3: a[i]
+                *(Op.INT, Op.GLOBAL_LOAD),  # 4: address, 5: b[i]
+                *(Op.FP32, Op.INT, Op.GLOBAL_STORE),  # 6: sum, 7: address, 8: c[i]
                 Op.EXIT,
             ]
-            assert depends(warp) == [(), (0,), (1,), (1,), (2, 3), (1,), (2, 5), (4, 6), (1,), (2, 7, 8), ()]
-            assert lines(warp, vector_add_short) == [1, 1, 2, 3, 3, 3, 3, 3, 3, 3, 0]
+            assert depends(warp) == [(), (0,), (0,), (1, 2), (0,), (1, 4), (3, 5), (0,), (1, 6, 7), ()]
+            assert lines(warp, vector_add_short) == [1, 2, 3, 3, 3, 3, 3, 3, 3, 0]
     last = launch.trace.block(3)[7]
-    assert last.stream.lanes.tolist() == [32, 32, 32, 8, 8, 8, 8, 8, 8, 8, 32]
+    assert last.stream.lanes.tolist() == [32, 32, 8, 8, 8, 8, 8, 8, 8, 32]
     assert len(launch.trace.streams) == 2, "31 full warps share one stream, the last warp has its own"
-    assert launch.trace.warp_instructions == 352
+    assert launch.trace.warp_instructions == 320
 
 
 def test_declared_instructions_depend_on_the_loads_behind_the_operators() -> None:
@@ -156,10 +156,10 @@ def test_shared_memory_and_barrier() -> None:
     assert dev.to_host(a).tolist() == [64 * b + 63 - t for b in range(3) for t in range(64)]
     warp = launch.trace.block(1)[1]
     assert ops(warp) == [
-        *(Op.INT, Op.INT, Op.INT, Op.GLOBAL_LOAD, Op.SHARED_STORE, Op.BARRIER),
+        *(Op.INT, Op.INT, Op.GLOBAL_LOAD, Op.SHARED_STORE, Op.BARRIER),
         *(Op.INT, Op.SHARED_LOAD, Op.INT, Op.GLOBAL_STORE, Op.EXIT),
     ]
-    assert depends(warp) == [(), (0,), (1,), (2,), (3,), (), (), (6,), (1,), (7, 8), ()]
+    assert depends(warp) == [(), (0,), (1,), (2,), (), (), (5,), (0,), (6, 7), ()]
     c = launch.counters
     assert (c.shared_requests, c.shared_wavefronts, c.barriers, c.shared_bytes_per_block) == (12, 12, 3, 256)
     assert launch.trace.shared_bytes == 256
@@ -208,7 +208,8 @@ def test_a_shuffle_depends_on_its_value_and_takes_a_cycle_in_the_load_store_unit
     dev = gs.Device("h100-sxm")
     a = dev.to_device(np.arange(40, dtype=np.float32))
     first, second = dev.launch(shuffled, 1, 40, a, count="declared").trace.block(0)
-    assert dev.to_host(a).tolist() == [*range(1, 32), 31, *range(33, 40), 39]
+    # Lane 30 reads lane 31, which does not take part, and keeps its own value; lane 39 has no neighbour.
+    assert dev.to_host(a).tolist() == [*range(1, 31), 30, 31, *range(33, 40), 39]
     assert depends(first) == [(), (0,), (1,)]
     assert (first.stream.lanes.tolist(), second.stream.lanes.tolist()) == ([32, 31, 32], [8, 8, 8])
     assert first.footprint.quarter_cycles.tolist() == [4, 4, 4]

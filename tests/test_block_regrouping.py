@@ -157,6 +157,8 @@ def interpreter(steps: list[Step]) -> gs.BlockKernel:
     @gs.block_kernel
     def random_kernel(blk: Any, a: Any, tally: Any, out: Any) -> None:
         state: dict[str, Any] = {"v": blk.tid * 3 + blk.bx, "m": None, "tile": blk.shared(blk.bdx, np.int32)}
+        blk.sstore(state["tile"], blk.tid, 0)
+        blk.sync()
         interpret(blk, a, tally, steps, state)
         blk.store(out, (blk.bx, blk.tid), state["v"], mask=state["m"])
 

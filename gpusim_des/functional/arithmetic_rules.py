@@ -89,8 +89,12 @@ def operation_type(name: str, dtype: Dtype) -> Dtype:
 
 
 def conversion(source: Dtype, target: Dtype) -> instructions.Sequence:
-    """Instructions of a conversion; widening a narrow integer happens in the load that brought it."""
-    if source.kind in "iu" and source.itemsize < 4 and target == INT32:
+    """Instructions of a conversion; loads widen narrow integers and stores narrow them on the way.
+
+    >>> conversion(np.dtype("i1"), INT32), conversion(INT32, FLOAT32)
+    ((), (<OpClass.CONVERSION: 4>,))
+    """
+    if all(t.kind in "iu" and t.itemsize <= 4 for t in (source, target)):
         return ()
     return instructions.conversion(source, target)
 

@@ -89,7 +89,7 @@ class Lanes(NDArrayOperatorsMixin):
         target = np.dtype(dtype)
         if target == self.dtype:
             return self
-        ops = instructions.conversion(self.dtype, target)
+        ops = rules.conversion(self.dtype, target)
         return self._counted(cast(self.value, target), ops, self.producers, within(self.machine, self.mask))
 
     def __repr__(self) -> str:
