@@ -30,6 +30,8 @@ NO_UNIT = MEMORY_UNIT + 1
 def _unit(op: OpClass) -> int:
     if op in MEMORY_OPS:
         return MEMORY_UNIT
+    if op is OpClass.VOTE:  # votes run on the integer pipe (recalled, unchecked)
+        return PIPE_CLASSES.index(OpClass.INT)
     return PIPE_CLASSES.index(op) if op in PIPE_CLASSES else NO_UNIT
 
 
