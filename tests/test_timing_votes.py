@@ -30,5 +30,5 @@ def test_atomics_are_counted_but_not_timed_yet() -> None:
     bins = dev.to_device(np.zeros(4, np.int32))
     dev.launch(histogram, 1, 32, bins)
     assert dev.to_host(bins).tolist() == [8, 8, 8, 8]
-    with pytest.raises(gs.TraceError, match="'histogram' uses global_atomic instructions, .* cannot play yet"):
+    with pytest.raises(gs.TraceError, match=r"'histogram' uses global_atomic instructions, .* cannot play yet"):
         dev.simulate()

@@ -65,7 +65,7 @@ def latencies(gpu: GPU) -> dict[OpClass, int]:
     fixed: dict[OpClass, int] = {
         op: gpu.pipe(op.label).latency_cycles for op in PIPE_CLASSES if op is not OpClass.BRANCH
     }
-    return {**fixed, OpClass.BRANCH: 1, OpClass.BARRIER: 1, OpClass.EXIT: 1}
+    return {**fixed, OpClass.VOTE: fixed[OpClass.INT], OpClass.BRANCH: 1, OpClass.BARRIER: 1, OpClass.EXIT: 1}
 
 
 @dataclass(frozen=True, slots=True)
