@@ -8,14 +8,14 @@ from os import PathLike
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from gpusim_des.device_memory import MemoryFace
 from gpusim_des.errors import DeviceMemoryError, LaunchError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executor import execute
 from gpusim_des.functional.machine import Counting
-from gpusim_des.functional.memory import DeviceArray, DeviceMemory
+from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.gpu import GPU, load_gpu, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
 from gpusim_des.simulation import Simulation
@@ -40,7 +40,7 @@ class Launch:
     """Many threads ran at once; false for a thread kernel that had to run thread by thread."""
 
 
-class Device:
+class Device(MemoryFace):
     """A GPU to run kernels on.
 
     Parameters
@@ -68,58 +68,7 @@ class Device:
     def __init__(self, gpu: str | PathLike[str] | GPU) -> None:
         self.gpu = load_gpu(gpu)
         self.launches: list[Launch] = []
-        self._memory = DeviceMemory(self.gpu.memory_bytes)
-        self._running: str | None = None
-
-    # Memory ---------------------------------------------------------------------------------------------------------
-
-    def malloc(
-        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, name: str | None = None
-    ) -> DeviceArray:
-        """Reserve an array in device memory; raises `DeviceMemoryError` for a bad shape or when memory is full."""
-        return self._memory.allocate(shape, dtype, name)
-
-    def free(self, array: DeviceArray) -> None:
-        """Give an array's memory back; raises `DeviceMemoryError` if it was freed before or is another device's."""
-        self._check_type(array)
-        self._memory.free(array)
-
-    def to_device(self, data: ArrayLike, name: str | None = None) -> DeviceArray:
-        """Copy a host array to a new device array of the same shape and type."""
-        host = np.asarray(data)
-        if host.size == 0:
-            raise DeviceMemoryError(f"array of shape {host.shape}: there is nothing to copy")
-        array = self._memory.allocate(host.shape or (1,), host.dtype, name)
-        array.flat[:] = host.reshape(-1)
-        return array
-
-    def to_host(self, array: DeviceArray) -> NDArray[Any]:
-        """Copy a device array back; returns a new host array of the same shape and type."""
-        self._check(array)
-        return array.flat.reshape(array.shape).copy()
-
-    @property
-    def used_bytes(self) -> int:
-        """Device memory in use."""
-        return self._memory.used_bytes
-
-    @property
-    def peak_bytes(self) -> int:
-        """Largest use of device memory so far."""
-        return self._memory.peak_bytes
-
-    @staticmethod
-    def _check_type(array: object) -> None:
-        if not isinstance(array, DeviceArray):
-            raise DeviceMemoryError(
-                f"{type(array).__name__} is no device array: make one with dev.to_device(data) or dev.malloc(shape)"
-            )
-
-    def _check(self, array: DeviceArray) -> None:
-        self._check_type(array)
-        array.flat  # noqa: B018 - refuses an array that was freed
-        if not self._memory.owns(array):
-            raise DeviceMemoryError(f"array {array.name!r} belongs to another device: use it there")
+        super().__init__(self.gpu.memory_bytes)
 
     # Launch ---------------------------------------------------------------------------------------------------------
 

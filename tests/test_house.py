@@ -20,6 +20,7 @@ FLOORS = {
     "analytic": 2,
     "views": 3,
     "simulation": 4,
+    "device_memory": 4,
     "device": 4,
     "latency_hiding": 5,
     "cli": 5,

@@ -1,57 +1,71 @@
-"""Device memory: arrays with addresses, and shared memory of the blocks in flight."""
+"""Arrays of a GPU: in device memory, with addresses, and in the shared memory of the blocks in flight."""
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+import math
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from gpusim_des.errors import DeviceMemoryError
+from gpusim_des.errors import DeviceMemoryError, KernelError
 from gpusim_des.functional.operations import Atomics
+from gpusim_des.functional.poison import poison
+from gpusim_des.functional.source import caller
 
-ALIGNMENT_BYTES = 256
-"""cudaMalloc returns addresses aligned to at least 256 bytes (CUDA C++ Programming Guide, "Device memory accesses")."""
-
-FIRST_ADDRESS = 0x7000_0000_0000
-"""Where the simulated device memory starts; far from 0, so that a null index error looks like one."""
+if TYPE_CHECKING:
+    from gpusim_des.functional.allocator import DeviceMemory
 
 MAX_ITEM_BYTES = 32
 """Largest element a lane may load at once."""
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Tell whether a GPU can hold elements of this type: numbers, truth values and small records of them."""
-    return dtype.kind in "biufcV" and not dtype.hasobject and 0 < dtype.itemsize <= MAX_ITEM_BYTES
+    """Tell whether a GPU can hold elements of this type: anything of a fixed size without Python objects."""
+    simple = dtype.kind in "biufcmMSUV" and not dtype.hasobject and dtype.subdtype is None
+    return simple and 0 < dtype.itemsize <= MAX_ITEM_BYTES
 
 
 class DeviceArray(Atomics):
     """An array in device memory: it has an address, and only kernels and copies touch its elements.
+
+    `Device.malloc` and `Device.to_device` make it; fresh memory is poison (`poison`).
 
     Attributes
     ----------
     name
         Name for messages; a launch uses the kernel's parameter name instead.
     address
-        Byte address of the first element.
+        Byte address of the first element; an array made after this one was freed may have it again.
     shape, dtype, size, nbytes
         As in NumPy, row-major.
+    freed
+        Whether its memory was given back.
     """
 
-    __slots__ = ("_data", "address", "dtype", "freed", "name", "shape")
+    __slots__ = ("_data", "_memory", "address", "dtype", "freed", "name", "shape")
 
-    def __init__(self, shape: tuple[int, ...], dtype: DTypeLike, address: int, name: str) -> None:
-        self.dtype = np.dtype(dtype)
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        address: int,
+        name: str,
+        data: NDArray[Any],
+        memory: DeviceMemory,
+    ) -> None:
+        self.dtype = dtype
         self.shape = shape
         self.address = address
         self.name = name
         self.freed = False
-        self._data: NDArray[Any] = np.zeros(self.size, self.dtype)
+        self._data = data
+        self._memory = memory
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -65,13 +79,26 @@ class DeviceArray(Atomics):
             raise DeviceMemoryError(f"array {self.name!r} was freed: allocate it again before using it")
         return self._data
 
-    def __repr__(self) -> str:
-        return f"<DeviceArray {self.name!r} shape={self.shape} dtype={self.dtype} at {self.address:#x}>"
+    def discard(self) -> None:
+        """Let go of the elements, for the allocator."""
+        self.freed = True
+        self._data = self._data[:0].copy()
 
-    def _refuse(self) -> NoReturn:
-        raise DeviceMemoryError(
-            f"array {self.name!r} lives in device memory, the host cannot touch its elements: "
-            "copy it with dev.to_host(array), or pass it to a kernel and use blk.load and blk.store there"
+    def __repr__(self) -> str:
+        state = "freed" if self.freed else f"{self.nbytes:,} bytes at {self.address:#x}"
+        return f"<DeviceArray {self.name!r} shape={self.shape} dtype={self.dtype}, {state}>"
+
+    def _refuse(self, *_: object) -> NoReturn:
+        running = self._memory.running
+        if running is None:
+            raise DeviceMemoryError(
+                f"array {self.name!r} lives in device memory, the host cannot touch its elements: "
+                "copy it with dev.to_host(array), or pass it to a kernel and use blk.load and blk.store there"
+            )
+        raise KernelError(
+            f"{running}: Python touches elements of array {self.name!r} in {caller()}: a block kernel reads device "
+            "memory with blk.load(array, index, mask=…) and writes it with blk.store(array, index, value, mask=…); "
+            "array[index] is for kernels in thread style (@gs.kernel)"
         )
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
@@ -86,74 +113,14 @@ class DeviceArray(Atomics):
     def __len__(self) -> int:
         return self.shape[0]
 
-
-class DeviceMemory:
-    """The allocator of one device: addresses, the live arrays, and how much is in use.
-
-    Examples
-    --------
-    >>> memory = DeviceMemory(capacity_bytes=1 << 20)
-    >>> a, b = memory.allocate(10, np.float32), memory.allocate(3, np.float64)
-    >>> b.address - a.address, memory.used_bytes
-    (256, 64)
-    """
-
-    def __init__(self, capacity_bytes: int) -> None:
-        self.capacity_bytes = capacity_bytes
-        self.used_bytes = 0
-        self.peak_bytes = 0
-        self._next_address = FIRST_ADDRESS
-        self._allocated = 0
-        self._live: dict[int, DeviceArray] = {}
-
-    def allocate(self, shape: int | tuple[int, ...], dtype: DTypeLike, name: str | None = None) -> DeviceArray:
-        """Reserve memory for an array of zeros; raises `DeviceMemoryError`."""
-        sizes = shape if isinstance(shape, tuple) else (shape,)
-        if not sizes or any(not isinstance(n, int | np.integer) or n < 1 for n in sizes):
-            raise DeviceMemoryError(f"shape {shape!r}: sizes are whole numbers, at least 1 in every dimension")
-        kind = np.dtype(dtype)
-        if not is_plain(kind):
-            raise DeviceMemoryError(
-                f"dtype {kind}: device memory holds numbers, truth values and records of 1 to {MAX_ITEM_BYTES} bytes; "
-                "convert the data first, for example to np.float32"
-            )
-        sizes = tuple(int(n) for n in sizes)
-        needed = int(np.prod(sizes, dtype=object)) * kind.itemsize
-        free = self.capacity_bytes - self.used_bytes
-        if needed > free:
-            largest = sorted(self._live.values(), key=lambda a: -a.nbytes)[:3]
-            live = ", ".join(f"{a.name!r} {a.nbytes:,} bytes" for a in largest) or "none"
-            raise DeviceMemoryError(
-                f"out of device memory: {needed:,} bytes requested, {free:,} of {self.capacity_bytes:,} free; "
-                f"largest live arrays: {live}; free some with dev.free(array)"
-            )
-        array = DeviceArray(sizes, kind, self._next_address, name or f"array{self._allocated}")
-        self._allocated += 1
-        self._live[array.address] = array
-        self._next_address += -(-max(array.nbytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        self.used_bytes += array.nbytes
-        self.peak_bytes = max(self.peak_bytes, self.used_bytes)
-        return array
-
-    def free(self, array: DeviceArray) -> None:
-        """Give an array's memory back; raises `DeviceMemoryError` if it is not a live array of this device."""
-        if array.freed:
-            raise DeviceMemoryError(f"array {array.name!r} was freed already: free each array once")
-        if not self.owns(array):
-            raise DeviceMemoryError(f"array {array.name!r} belongs to another device: free it there")
-        del self._live[array.address]
-        self.used_bytes -= array.nbytes
-        array.freed = True
-
-    def owns(self, array: DeviceArray) -> bool:
-        """Tell whether `array` is a live array of this device."""
-        return self._live.get(array.address) is array
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = _refuse
+    __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
 
 class SharedArray(Atomics):
     """A shared-memory array of every block in flight: data has one row per block.
 
-    The address counts from the start of the block's shared memory, in bytes.
+    The address counts from the start of the block's shared memory, in bytes. Fresh shared memory is poison.
     """
 
     __slots__ = ("address", "data", "dtype", "name", "shape")
@@ -163,7 +130,8 @@ class SharedArray(Atomics):
         self.shape = shape
         self.dtype = dtype
         self.address = address
-        self.data: NDArray[Any] = np.zeros((blocks, int(np.prod(shape, dtype=np.int64))), dtype)
+        self.data: NDArray[Any] = np.empty((blocks, math.prod(shape)), dtype)
+        poison(self.data)
 
     @property
     def size(self) -> int:
@@ -174,3 +142,19 @@ class SharedArray(Atomics):
     def nbytes(self) -> int:
         """Bytes per block."""
         return self.size * self.dtype.itemsize
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise KernelError(
+            f"Python touches elements of shared array {self.name!r} in {caller()}: a block kernel reads shared memory "
+            "with blk.sload(array, index, mask=…) and writes it with blk.sstore(array, index, value, mask=…); "
+            "array[index] is for kernels in thread style (@gs.kernel)"
+        )
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        self._refuse()
+
+    def __getitem__(self, index: object) -> Any:
+        self._refuse()
+
+    def __setitem__(self, index: object, value: object) -> None:
+        self._refuse()
