@@ -16,6 +16,7 @@ from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executor import execute
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.gpu import GPU, load_gpu, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
 from gpusim_des.simulation import Simulation
@@ -97,7 +98,8 @@ class Device(MemoryFace):
         registers
             Registers per thread; 32 where not given, which the report calls an assumption.
         dynamic_shared
-            Dynamic shared memory per block in bytes; it limits how many blocks fit on an SM.
+            Dynamic shared memory per block in bytes, for arrays that the kernel declares with ``dynamic=True``; used
+            or not, it limits how many blocks fit on an SM. Asking for more than 48 KiB is the opt-in.
         count
             ``"auto"`` counts every operator by the instruction table, ``"declared"`` only loads, stores, barriers,
             branches, shuffles and `compute`.
@@ -147,8 +149,9 @@ class Device(MemoryFace):
                 arguments,
                 counting=count,
                 registers=int(used),
-                shared_limit_bytes=self.gpu.shared_bytes_per_block_optin,
-                dynamic_shared_bytes=int(dynamic_shared),
+                shared_limits=SharedLimits(
+                    self.gpu.shared_bytes_per_block, self.gpu.shared_bytes_per_block_optin, int(dynamic_shared)
+                ),
                 assumptions=assumed,
                 progress=progress,
                 vectorize=vectorize,

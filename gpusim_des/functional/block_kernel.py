@@ -152,9 +152,18 @@ class Block(Exchange):
         self._machine.store(array, self._name(array), flat, plain, on, _join(producers, made, made_value), site)
 
     def shared(
-        self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, name: str | None = None
+        self,
+        shape: int | tuple[int, ...],
+        dtype: DTypeLike = np.float32,
+        name: str | None = None,
+        *,
+        dynamic: bool = False,
     ) -> SharedArray:
-        """Declare an array in the block's shared memory; raises `LaunchError` above the GPU's limit."""
+        """Declare an array in the block's shared memory; it holds poison until the kernel stores to it.
+
+        `LaunchError` is raised above the GPU's limit: 48 KiB for static arrays, and what the launch reserved as
+        ``dynamic_shared`` for `dynamic` ones.
+        """
         sizes = shape if isinstance(shape, tuple) else (shape,)
         try:
             whole = tuple(int(n.__index__()) for n in sizes)
@@ -165,7 +174,7 @@ class Block(Exchange):
                 f"{self._machine.kernel_name}: shared array of shape {shape!r} in {caller()}: sizes are whole numbers "
                 "of at least 1"
             )
-        return self._machine.shared(name or f"shared@{caller().line}", whole, dtype)
+        return self._machine.shared(name or f"shared@{caller().line}", whole, dtype, dynamic=dynamic)
 
     def sload(self, array: SharedArray, index: Index, mask: Any = None) -> Lanes:
         """Read ``array[index]`` from shared memory; 0 for threads outside of `mask`."""

@@ -16,6 +16,7 @@ from gpusim_des.functional.lanes import BlocksDisagree
 from gpusim_des.functional.machine import Counting, Machine
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.recorder import record
+from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.thread_kernel import ThreadKernel, ThreadRunner
 from gpusim_des.grid import LaunchConfig
 from gpusim_des.trace import KernelTrace
@@ -40,8 +41,7 @@ def execute(
     *,
     counting: Counting,
     registers: int,
-    shared_limit_bytes: int,
-    dynamic_shared_bytes: int,
+    shared_limits: SharedLimits,
     assumptions: tuple[str, ...] = (),
     progress: Callable[[int, int], None] | None = None,
     vectorize: bool | None = None,
@@ -61,8 +61,7 @@ def execute(
             blocks,
             counting=counting,
             kernel_name=kernel.name,
-            shared_limit_bytes=shared_limit_bytes,
-            dynamic_shared_bytes=dynamic_shared_bytes,
+            shared_limits=shared_limits,
             guard=kernel.guard,
         )
 
@@ -93,7 +92,7 @@ def execute(
             counters.add(machine.counters)
         if progress is not None:
             progress(min(start + size, config.blocks), config.blocks)
-    trace.shared_bytes = dynamic_shared_bytes + counters.shared_bytes_per_block
+    trace.shared_bytes = shared_limits.dynamic + counters.shared_bytes_per_block
     return Executed(counters, trace, run.vectorized)
 
 

@@ -59,8 +59,8 @@ def interpret(
     """Run the one block of `machine` thread by thread, and record what its warps did."""
     shared = SharedNames()
 
-    def declare(name: str, shape: Any, dtype: Any, site: Site) -> SharedArray:
-        return shared.declare(machine, name, shape, dtype, site)
+    def declare(name: str, shape: Any, dtype: Any, dynamic: bool, site: Site) -> SharedArray:
+        return shared.declare(machine, name, shape, dtype, site, dynamic=dynamic)
 
     threads = []
     for number in range(machine.shape[1]):

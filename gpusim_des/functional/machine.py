@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from gpusim_des.errors import KernelError, LaunchError
+from gpusim_des.errors import KernelError
 from gpusim_des.functional import atomics, coalescing, complaints, provenance, warp_exchange
 from gpusim_des.functional.counters import Counters
-from gpusim_des.functional.memory import MAX_ITEM_BYTES, DeviceArray, SharedArray, is_plain
+from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
+from gpusim_des.functional.shared_memory import SharedLimits, SharedMemory
 from gpusim_des.functional.source import UNKNOWN, Site
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 from gpusim_des.trace import OpClass
@@ -57,8 +58,8 @@ class Machine:
         ``"auto"`` counts operators as well, ``"declared"`` only what the kernel declares.
     kernel_name
         For messages.
-    shared_limit_bytes, dynamic_shared_bytes
-        Limit of shared memory per block, and the part of it that the launch took.
+    shared_limits
+        What a block may have of shared memory.
     guard
         How a kernel of this style keeps threads out of an access, for messages.
     """
@@ -70,8 +71,7 @@ class Machine:
         *,
         counting: Counting,
         kernel_name: str,
-        shared_limit_bytes: int,
-        dynamic_shared_bytes: int,
+        shared_limits: SharedLimits,
         guard: str = "with a mask, for example mask={}",
     ) -> None:
         self.config = config
@@ -79,8 +79,6 @@ class Machine:
         self.counting = counting
         self.kernel_name = kernel_name
         self.guard = guard
-        self.shared_limit_bytes = shared_limit_bytes
-        self.dynamic_shared_bytes = dynamic_shared_bytes
         self.shape = (len(blocks), config.threads_per_block)
         self.warps = len(blocks) * config.warps_per_block
         self._padded = config.warps_per_block * WARP_SIZE
@@ -90,7 +88,7 @@ class Machine:
         self._all_lanes: NDArray[np.uint8] = np.tile(threads, len(blocks))
         self._lanes_cache: tuple[NDArray[np.bool_], NDArray[np.uint8]] | None = None
         self._journal: list[tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]] = []
-        self._shared_bytes = 0
+        self._shared_memory = SharedMemory(kernel_name, shared_limits)
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
         self._read: set[int] = set()
@@ -288,26 +286,12 @@ class Machine:
 
     # Shared memory --------------------------------------------------------------------------------------------------
 
-    def shared(self, name: str, shape: tuple[int, ...], dtype: DTypeLike) -> SharedArray:
-        """Declare an array in the shared memory of every block in flight."""
-        kind = np.dtype(dtype)
-        if not is_plain(kind):
-            raise KernelError(
-                f"{self.kernel_name}: shared array {name!r} of type {kind}: shared memory holds numbers, truth values "
-                f"and records of 1 to {MAX_ITEM_BYTES} bytes"
-            )
-        address = -(-self._shared_bytes // kind.itemsize) * kind.itemsize
-        needed = address + int(np.prod(shape, dtype=object)) * kind.itemsize
-        total = needed + self.dynamic_shared_bytes
-        if total > self.shared_limit_bytes:
-            raise LaunchError(
-                f"{self.kernel_name}: shared array {name!r} of shape {shape} brings the block to {total:,} bytes of "
-                f"shared memory ({self.dynamic_shared_bytes:,} of them dynamic): this GPU allows "
-                f"{self.shared_limit_bytes:,} per block; use a smaller tile or a smaller element type"
-            )
-        self._shared_bytes = needed
-        self.counters.shared_bytes_per_block = max(self.counters.shared_bytes_per_block, needed)
-        return SharedArray(name, shape, kind, address, len(self.blocks))
+    def shared(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, *, dynamic: bool = False) -> SharedArray:
+        """Declare an array in the shared memory of every block in flight, in the launch's `dynamic` part or before."""
+        array = self._shared_memory.declare(name, shape, dtype, len(self.blocks), dynamic=dynamic)
+        used = self._shared_memory.static_bytes
+        self.counters.shared_bytes_per_block = max(self.counters.shared_bytes_per_block, used)
+        return array
 
     def shared_load(
         self, array: SharedArray, index: NDArray[Any], mask: Mask, producers: Producers, site: Site

@@ -22,7 +22,7 @@ def operate(runtime: MaskedRuntime, place: int, operation: Operation, arguments:
     if name in ATOMICS:
         return _atomic(runtime, place, operation.owner, name, **arguments)
     if name == "shared":
-        return runtime.shared(arguments["name"], arguments["shape"], arguments["dtype"], runtime.sites[place])
+        return runtime.shared(**arguments, site=runtime.sites[place])
     if name == "syncthreads":
         return Barrier()
     if name == "threadfence":

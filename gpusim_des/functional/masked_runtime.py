@@ -48,9 +48,9 @@ class MaskedRuntime(MaskedControl):
         self._compile = compile_function
         self._shared = SharedNames()
 
-    def shared(self, name: str, shape: Any, dtype: Any, site: Site) -> SharedArray:
+    def shared(self, name: str, shape: Any, dtype: Any, dynamic: bool, site: Site) -> SharedArray:
         """Array in shared memory, declared by the first thread that names it."""
-        return self._shared.declare(self.machine, name, shape, dtype, site)
+        return self._shared.declare(self.machine, name, shape, dtype, site, dynamic=dynamic)
 
     # Record ---------------------------------------------------------------------------------------------------------
 

@@ -117,8 +117,12 @@ class Thread:
         self.linear, self.warp, self.lane = numbers
 
     @operation
-    def shared(self, name: str, shape: Any, dtype: Any) -> Any:
-        """Array in the block's shared memory, the same one for all threads that give the same name."""
+    def shared(self, name: str, shape: Any, dtype: Any, dynamic: bool = False) -> Any:
+        """Array in the block's shared memory, the same one for all threads that give the same name.
+
+        With `dynamic` it is taken from what the launch reserved as ``dynamic_shared``, which may go beyond the 48 KiB
+        of static shared memory.
+        """
 
     @operation
     def syncthreads(self) -> Any:

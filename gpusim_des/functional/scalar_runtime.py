@@ -64,7 +64,7 @@ class ScalarRuntime(Runtime):
         types: Types,
         compile_function: Callable[[Callable[..., Any]], Compiled],
         counting: Counting,
-        shared: Callable[[str, Any, Any, Site], SharedArray],
+        shared: Callable[..., SharedArray],
         check: Callable[[str, Array, int, int, str, Site], None],
     ) -> None:
         super().__init__(kernel_name, names, types, learning=False)
@@ -313,7 +313,7 @@ class ScalarRuntime(Runtime):
         if name in ATOMICS:
             return self._atomic(place, operation.owner, name, **arguments)
         if name == "shared":
-            return self._shared(arguments["name"], arguments["shape"], arguments["dtype"], self.sites[place])
+            return self._shared(**arguments, site=self.sites[place])
         if name == "syncthreads":
             return Barrier()
         if name == "threadfence":

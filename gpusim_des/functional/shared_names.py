@@ -18,7 +18,9 @@ class SharedNames:
     def __init__(self) -> None:
         self._arrays: dict[str, SharedArray] = {}
 
-    def declare(self, machine: Machine, name: str, shape: Any, dtype: Any, site: Site) -> SharedArray:
+    def declare(
+        self, machine: Machine, name: str, shape: Any, dtype: Any, site: Site, *, dynamic: bool = False
+    ) -> SharedArray:
         """Return the array of this name, made at the first call; raises `KernelError` if two declarations differ."""
         sizes = tuple(int(n) for n in (shape if isinstance(shape, tuple | list) else (shape,)))
         if not isinstance(name, str) or min(sizes) < 1:
@@ -29,7 +31,7 @@ class SharedNames:
         kind = np.dtype(dtype)
         array = self._arrays.get(name)
         if array is None:
-            array = self._arrays[name] = machine.shared(name, sizes, kind)
+            array = self._arrays[name] = machine.shared(name, sizes, kind, dynamic=dynamic)
         elif (array.shape, array.dtype) != (sizes, kind):
             raise KernelError(
                 f"{machine.kernel_name}: shared array {name!r} in {site} is declared as {sizes} {kind}, but was "
