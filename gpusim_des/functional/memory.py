@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -24,6 +25,13 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
     """Tell whether a GPU can hold elements of this type: anything of a fixed size without Python objects."""
     simple = dtype.kind in "biufcmMSUV" and not dtype.hasobject and dtype.subdtype is None
     return simple and 0 < dtype.itemsize <= MAX_ITEM_BYTES
+
+
+def _here() -> str:
+    """Line of the kernel, with its text: what the array is called there helps more than its own name."""
+    site = caller()
+    text = linecache.getline(*site).strip()
+    return f"{site}, {text!r}" if text else str(site)
 
 
 class DeviceArray(Atomics):
@@ -96,9 +104,9 @@ class DeviceArray(Atomics):
                 "copy it with dev.to_host(array), or pass it to a kernel and use blk.load and blk.store there"
             )
         raise KernelError(
-            f"{running}: Python touches elements of array {self.name!r} in {caller()}: a block kernel reads device "
+            f"{running}: Python touches elements of array {self.name!r} in {_here()}: a block kernel reads device "
             "memory with blk.load(array, index, mask=…) and writes it with blk.store(array, index, value, mask=…); "
-            "array[index] is for kernels in thread style (@gs.kernel)"
+            "array[index], one element at a time, is for kernels in thread style (@gs.kernel)"
         )
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
@@ -145,9 +153,9 @@ class SharedArray(Atomics):
 
     def _refuse(self, *_: object) -> NoReturn:
         raise KernelError(
-            f"Python touches elements of shared array {self.name!r} in {caller()}: a block kernel reads shared memory "
+            f"Python touches elements of shared array {self.name!r} in {_here()}: a block kernel reads shared memory "
             "with blk.sload(array, index, mask=…) and writes it with blk.sstore(array, index, value, mask=…); "
-            "array[index] is for kernels in thread style (@gs.kernel)"
+            "array[index], one element at a time, is for kernels in thread style (@gs.kernel)"
         )
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
