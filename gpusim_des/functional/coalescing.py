@@ -143,6 +143,20 @@ def _passes(words: _Addresses, active: _Active | None) -> NDArray[np.int32]:
     return most.astype(np.int32)
 
 
+def ideal_wavefronts(itemsize: int, active: _Active | None, warps: int) -> NDArray[np.int32]:
+    """Passes that requests of this width need without any bank conflict: one for each part of the warp that is active.
+
+    >>> ideal_wavefronts(4, None, 1), ideal_wavefronts(8, np.arange(32)[None, :] < 16, 1)
+    (array([1], dtype=int32), array([1], dtype=int32))
+    """
+    groups = 1 << (max(1, -(-itemsize // BANK_BYTES)) - 1).bit_length()
+    if active is None:
+        return np.full(warps, groups, np.int32)
+    parts = active.reshape(len(active), groups, WARP_SIZE // groups)
+    busy: NDArray[np.int32] = np.asarray(parts.any(axis=2)).sum(axis=1, dtype=np.int32)
+    return busy
+
+
 def same_address(addresses: _Addresses, active: _Active | None) -> NDArray[np.int32]:
     """Largest number of active lanes with one address, per warp: the passes of an atomic operation.
 

@@ -4,9 +4,43 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import SECTOR_BYTES
+
+
+class AccessSite(NamedTuple):
+    """One memory access of the kernel: which array, what it does, where it stands."""
+
+    array: str
+    memory: str
+    """``global`` or ``shared``."""
+    operation: str
+    """``load``, ``store`` or ``atomic``."""
+    line: int
+    column: int
+    """1 for the first character; 0 where Python does not know it."""
+
+
+@dataclass
+class AccessCounts:
+    """What one access of the kernel cost."""
+
+    requests: int = 0
+    threads: int = 0
+    nbytes: int = 0
+    """Bytes that threads asked for."""
+    sectors: int = 0
+    """0 for shared memory."""
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    """Wavefronts of shared accesses of this width without any bank conflict."""
+
+    def add(self, other: AccessCounts) -> None:
+        """Add the counts of other blocks."""
+        for f in fields(self):
+            setattr(self, f.name, getattr(self, f.name) + getattr(other, f.name))
 
 
 @dataclass
@@ -42,6 +76,12 @@ class Counters:
     """Elements that threads accessed in shared memory."""
     shared_atomic_requests: int = 0
     shared_wavefronts: int = 0
+    shared_ideal_wavefronts: int = 0
+    """What `shared_wavefronts` would be without bank conflicts, for the widths accessed."""
+    distinct_sectors: int = 0
+    """Different sectors of global memory that the launch touched: compulsory traffic."""
+    idle_lanes: int = 0
+    """Lanes without a thread, in the last warps of blocks that are no multiple of 32."""
     barriers: int = 0
     """Block-wide barriers, counted once per block."""
     branches: int = 0
@@ -51,6 +91,8 @@ class Counters:
     shared_bytes_per_block: int = 0
     instruction_mix: Counter[str] = field(default_factory=Counter)
     """Warp instructions by operation class."""
+    accesses: dict[AccessSite, AccessCounts] = field(default_factory=dict)
+    """Memory accesses by array and place in the source."""
 
     def count_global(self, kind: str, requests: int, sectors: int, threads: int, nbytes: int) -> None:
         """Count requests to global memory; `kind` is ``load``, ``store`` or ``atomic``."""
@@ -70,6 +112,9 @@ class Counters:
                 self.shared_bytes_per_block = max(mine, theirs)
             elif isinstance(mine, Counter):
                 mine.update(theirs)
+            elif isinstance(mine, dict):
+                for site, counts in theirs.items():
+                    mine.setdefault(site, AccessCounts()).add(counts)
             else:
                 setattr(self, f.name, mine + theirs)
 
@@ -98,6 +143,28 @@ class Counters:
     def store_sectors_per_request(self) -> float:
         """Sectors per store request; 4 is ideal for 4-byte elements."""
         return self.global_store_sectors / self.global_store_requests if self.global_store_requests else 0.0
+
+    @property
+    def bank_conflicts(self) -> int:
+        """Wavefronts of shared accesses beyond those that their width needs."""
+        return self.shared_wavefronts - self.shared_ideal_wavefronts
+
+    def by_array(self) -> dict[str, AccessCounts]:
+        """Memory accesses per array, all its places together."""
+        arrays: dict[str, AccessCounts] = {}
+        for site, counts in self.accesses.items():
+            arrays.setdefault(site.array, AccessCounts()).add(counts)
+        return arrays
+
+    def access_table(self) -> str:
+        """Readable table of the memory accesses, in the order of the source."""
+        head = f"{'line':>6}:{'col':<4}{'array':<16}{'access':<15}{'requests':>12}{'sectors':>12}{'wavefronts':>12}"
+        rows = [
+            f"{site.line:>6}:{site.column:<4}{site.array:<16}{site.memory + ' ' + site.operation:<15}"
+            f"{counts.requests:>12,}{counts.sectors:>12,}{counts.wavefronts:>12,}"
+            for site, counts in sorted(self.accesses.items(), key=lambda item: (item[0].line, item[0].column))
+        ]
+        return "\n".join([head, *rows])
 
     @property
     def simt_efficiency(self) -> float:
@@ -130,9 +197,11 @@ class Counters:
             ("global atomic requests", f"{self.global_atomic_requests:,}"),
             ("global atomic sectors", f"{self.global_atomic_sectors:,}"),
             ("atomic serialization", f"{self.atomic_serialization:,}"),
+            ("distinct sectors", f"{self.distinct_sectors:,}"),
             ("coalescing efficiency", f"{self.coalescing_efficiency:.1%}"),
             ("shared requests", f"{self.shared_requests:,}"),
             ("shared wavefronts", f"{self.shared_wavefronts:,}"),
+            ("ideal shared wavefronts", f"{self.shared_ideal_wavefronts:,}"),
             ("bank conflict factor", f"{self.bank_conflict_factor:.2f}"),
             ("barriers", f"{self.barriers:,}"),
             ("branches", f"{self.branches:,}"),

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
+from gpusim_des.functional.accounting import DistinctSectors
 from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.kernel_source import NotVectorizable
@@ -51,7 +52,7 @@ def execute(
     Blocks run many at a time. Where Python control flow depends on the block, the blocks in flight are taken apart
     by the value they disagree on and run again in groups.
     """
-    counters = Counters()
+    counters, touched = Counters(), DistinctSectors()
     trace = KernelTrace(kernel.name, config, registers=registers, assumptions=assumptions)
     names = {id(value): name for name, value in arguments.items() if isinstance(value, DeviceArray)}
 
@@ -62,6 +63,7 @@ def execute(
             counting=counting,
             kernel_name=kernel.name,
             shared_limits=shared_limits,
+            names=names,
             guard=kernel.guard,
         )
 
@@ -90,8 +92,12 @@ def execute(
             machine.finish()
             record(machine, trace)
             counters.add(machine.counters)
+            for event in machine.events:
+                if event.sectors is not None:
+                    touched.add(event.sectors.numbers)
         if progress is not None:
             progress(min(start + size, config.blocks), config.blocks)
+    counters.distinct_sectors = touched.count
     trace.shared_bytes = shared_limits.dynamic + counters.shared_bytes_per_block
     return Executed(counters, trace, run.vectorized)
 

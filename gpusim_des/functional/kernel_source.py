@@ -36,7 +36,7 @@ class Source(NamedTuple):
 
     def site(self, node: ast.AST) -> Site:
         """Position of a node."""
-        return Site(self.filename, getattr(node, "lineno", self.node.lineno))
+        return Site(self.filename, getattr(node, "lineno", self.node.lineno), getattr(node, "col_offset", -1) + 1)
 
 
 class Compiled(NamedTuple):

@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import atomics, coalescing, complaints, provenance, warp_exchange
+from gpusim_des.functional.accounting import count_access
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
@@ -60,6 +61,8 @@ class Machine:
         For messages.
     shared_limits
         What a block may have of shared memory.
+    names
+        Names of device arrays by identity: the kernel's parameters.
     guard
         How a kernel of this style keeps threads out of an access, for messages.
     """
@@ -72,8 +75,10 @@ class Machine:
         counting: Counting,
         kernel_name: str,
         shared_limits: SharedLimits,
+        names: dict[int, str] | None = None,
         guard: str = "with a mask, for example mask={}",
     ) -> None:
+        self.names = names or {}
         self.config = config
         self.blocks = blocks
         self.counting = counting
@@ -96,7 +101,9 @@ class Machine:
         self._absorbed: dict[int, NDArray[np.uint8]] = {}
         """Products that became part of a multiply-add, with the lanes they would have had."""
         self.events: list[Event] = []
-        self.counters = Counters(blocks=len(blocks), threads=len(blocks) * config.threads_per_block)
+        threads_in_all = len(blocks) * config.threads_per_block
+        idle = self.warps * WARP_SIZE - threads_in_all
+        self.counters = Counters(blocks=len(blocks), threads=threads_in_all, idle_lanes=idle)
 
     # Counting -------------------------------------------------------------------------------------------------------
 
@@ -216,27 +223,11 @@ class Machine:
         self, op: OpClass, array: Array, index: NDArray[Any], mask: Mask, producers: Producers, site: Site
     ) -> int:
         """Count an access to global or shared memory without doing it; returns its event."""
-        size = array.dtype.itemsize
-        addresses = self._by_warp(index, fill=0).astype(np.int64) * size + array.address
-        active = self._active_by_warp(mask)
+        addresses = self._by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
+        label = self.names.get(id(array), array.name)
         lanes = self.lanes(mask)
-        requests, threads = int(np.count_nonzero(lanes)), int(lanes.sum(dtype=np.int64))
-        passes = coalescing.wavefronts(addresses, size, active)
-        counters = self.counters
-        if isinstance(array, SharedArray):
-            if op is OpClass.SHARED_ATOMIC:
-                passes = np.maximum(passes, coalescing.same_address(addresses, active))
-                counters.shared_atomic_requests += requests
-            counters.shared_requests += requests
-            counters.shared_accesses += threads
-            counters.shared_wavefronts += int(passes.sum(dtype=np.int64))
-            return self._record(op, mask, producers, site, (4 * passes).astype(np.int32))
-        touched = coalescing.sectors(addresses, size, active)
-        kind = {OpClass.GLOBAL_LOAD: "load", OpClass.GLOBAL_STORE: "store"}.get(op, "atomic")
-        counters.count_global(kind, requests, len(touched.numbers), threads, threads * size)
-        if kind == "atomic":
-            counters.atomic_serialization += int(coalescing.same_address(addresses, active).sum(dtype=np.int64))
-        quarters = coalescing.load_store_quarter_cycles(passes, touched.lines)
+        active = self._active_by_warp(mask)
+        quarters, touched = count_access(self.counters, op, array, label, addresses, active, lanes, site)
         return self._record(op, mask, producers, site, quarters, touched)
 
     def atomic(

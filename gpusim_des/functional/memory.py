@@ -30,7 +30,7 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
 def _here() -> str:
     """Line of the kernel, with its text: what the array is called there helps more than its own name."""
     site = caller()
-    text = linecache.getline(*site).strip()
+    text = linecache.getline(site.filename, site.line).strip()
     return f"{site}, {text!r}" if text else str(site)
 
 

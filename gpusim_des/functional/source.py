@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ class Site(NamedTuple):
 
     filename: str
     line: int
+    column: int = 0
+    """1 for the first character of the line, 0 where Python does not know it (3.10)."""
 
     def __str__(self) -> str:
         return f"line {self.line} of {Path(self.filename).name}" if self.line else "an unknown line"
@@ -33,11 +36,21 @@ def _is_user_code(filename: str) -> bool:
     return not filename.startswith((_OURS, _NUMPY))
 
 
+@lru_cache(maxsize=4096)
+def _column(code: CodeType, instruction: int) -> int:
+    """Column of a bytecode instruction: two accesses on one line are two places."""
+    positions = getattr(code, "co_positions", None)
+    if positions is None:
+        return 0
+    column = next(islice(positions(), instruction // 2, None))[2]
+    return 0 if column is None else column + 1
+
+
 def caller() -> Site:
     """Position of the innermost caller that belongs neither to this package's executor nor to NumPy."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if _is_user_code(frame.f_code.co_filename):
-            return Site(frame.f_code.co_filename, frame.f_lineno)
+            return Site(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return UNKNOWN

@@ -1,0 +1,104 @@
+"""What memory accesses cost, counted in total, per array and per place in the source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.functional import coalescing
+from gpusim_des.functional.counters import AccessCounts, AccessSite, Counters
+from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.source import Site
+from gpusim_des.trace import OpClass
+
+Array = DeviceArray | SharedArray
+
+_KIND = {
+    OpClass.GLOBAL_LOAD: "load",
+    OpClass.SHARED_LOAD: "load",
+    OpClass.GLOBAL_STORE: "store",
+    OpClass.SHARED_STORE: "store",
+    OpClass.GLOBAL_ATOMIC: "atomic",
+    OpClass.SHARED_ATOMIC: "atomic",
+}
+
+
+def count_access(
+    counters: Counters,
+    op: OpClass,
+    array: Array,
+    label: str,
+    addresses: NDArray[np.int64],
+    active: NDArray[np.bool_] | None,
+    lanes: NDArray[np.uint8],
+    site: Site,
+) -> tuple[NDArray[np.int32], coalescing.Sectors | None]:
+    """Count one access; returns its time in the load/store unit (quarter-cycles per warp) and its sectors.
+
+    `addresses` and `active` have one row of 32 lanes per warp, `lanes` are the active lanes of each warp.
+    """
+    size, kind = array.dtype.itemsize, _KIND[op]
+    requests, threads = int(np.count_nonzero(lanes)), int(lanes.sum(dtype=np.int64))
+    passes = coalescing.wavefronts(addresses, size, active)
+    if op in {OpClass.SHARED_ATOMIC, OpClass.GLOBAL_ATOMIC}:
+        serial = coalescing.same_address(addresses, active)
+    memory = "shared" if isinstance(array, SharedArray) else "global"
+    place = counters.accesses.setdefault(AccessSite(label, memory, kind, site.line, site.column), AccessCounts())
+    place.requests += requests
+    place.threads += threads
+    place.nbytes += threads * size
+    touched: coalescing.Sectors | None = None
+    if memory == "shared":
+        ideal = int(coalescing.ideal_wavefronts(size, active, len(lanes)).sum(dtype=np.int64))
+        if kind == "atomic":
+            passes = np.maximum(passes, serial)
+            counters.shared_atomic_requests += requests
+        counters.shared_requests += requests
+        counters.shared_accesses += threads
+        counters.shared_ideal_wavefronts += ideal
+        counters.shared_wavefronts += int(passes.sum(dtype=np.int64))
+        place.ideal_wavefronts += ideal
+        quarters = (4 * passes).astype(np.int32)
+    else:
+        touched = coalescing.sectors(addresses, size, active)
+        counters.count_global(kind, requests, len(touched.numbers), threads, threads * size)
+        if kind == "atomic":
+            counters.atomic_serialization += int(serial.sum(dtype=np.int64))
+        place.sectors += len(touched.numbers)
+        quarters = coalescing.load_store_quarter_cycles(passes, touched.lines)
+    place.wavefronts += int(passes.sum(dtype=np.int64))
+    return quarters, touched
+
+
+class DistinctSectors:
+    """The different sectors that a launch touched: compulsory traffic, in a bit per sector of the pages it touched.
+
+    Examples
+    --------
+    >>> seen = DistinctSectors()
+    >>> seen.add(np.array([5, 6, 5, 1 << 40]))
+    >>> seen.count
+    3
+    """
+
+    _PAGE = 1 << 20
+
+    def __init__(self) -> None:
+        self._pages: dict[int, NDArray[np.bool_]] = {}
+
+    def add(self, numbers: NDArray[Any]) -> None:
+        """Take note of sector numbers."""
+        pages = numbers // self._PAGE
+        low, high = (int(pages.min()), int(pages.max())) if len(numbers) else (0, -1)
+        several = low != high
+        for page in np.unique(pages).tolist() if several else range(low, high + 1):
+            seen = self._pages.setdefault(page, np.zeros(self._PAGE, bool))
+            inside = numbers[pages == page] if several else numbers
+            seen[inside - page * self._PAGE] = True
+
+    @property
+    def count(self) -> int:
+        """How many different ones so far."""
+        return sum(int(np.count_nonzero(seen)) for seen in self._pages.values())
