@@ -287,18 +287,19 @@ def test_too_much_shared_memory(dev: gs.Device, words: int, dynamic: int, messag
 
 
 def test_shared_memory_up_to_the_limit(dev: gs.Device) -> None:
-    launch = dev.launch(kernel_of(lambda blk: blk.shared(58_110, name="tile")), 1, 32, dynamic_shared=8)
+    launch = dev.launch(kernel_of(lambda blk: blk.shared(12_288, name="tile")), 1, 32, dynamic_shared=183_296)
     assert launch.trace.shared_bytes == 232_448
-    assert launch.counters.shared_bytes_per_block == 232_440
+    assert launch.counters.shared_bytes_per_block == 49_152
 
 
 def test_arrays_of_shared_memory_add_up(dev: gs.Device) -> None:
     def two(blk: gs.Block) -> None:
         blk.shared(1, np.int8)
-        blk.shared(30_000)
-        blk.shared(30_000, name="second")
+        blk.shared(6_000)
+        blk.shared(6_288, name="second")
 
-    with pytest.raises(gs.LaunchError, match=r"'second' of shape \(30000,\) brings the block to 240,004 bytes"):
+    message = r"'second' of shape \(6288,\) brings static shared memory to 49,156 bytes"
+    with pytest.raises(gs.LaunchError, match=message):
         dev.launch(gs.block_kernel(two), 1, 32)
 
 
