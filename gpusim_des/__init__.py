@@ -21,8 +21,10 @@ from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.thread_kernel import InterpretedWarning, ThreadKernel, kernel
+from gpusim_des.functional.transfers import CopyReport
 from gpusim_des.gpu import GPU, list_gpus, load_gpu
 from gpusim_des.grid import Dim3, cdiv
+from gpusim_des.launch import launch
 from gpusim_des.simulation import Simulation
 from gpusim_des.timeline import KernelTiming, Timeline, WarpState
 
@@ -33,6 +35,7 @@ __all__ = [
     "Block",
     "BlockKernel",
     "BoundsError",
+    "CopyReport",
     "Counters",
     "DeadlockError",
     "Device",
@@ -56,6 +59,7 @@ __all__ = [
     "block_kernel",
     "cdiv",
     "kernel",
+    "launch",
     "list_gpus",
     "load_gpu",
     "views",

@@ -22,6 +22,7 @@ FLOORS = {
     "simulation": 4,
     "device_memory": 4,
     "device": 4,
+    "launch": 5,
     "latency_hiding": 5,
     "cli": 5,
     "__init__": 5,
