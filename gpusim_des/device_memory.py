@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -60,7 +60,7 @@ class MemoryFace:
         return self._memory.allocate(shape, dtype, name)
 
     def malloc_pitch(
-        self, rows: int, columns: int, dtype: DTypeLike = np.float32, name: str | None = None
+        self, rows: SupportsIndex, columns: SupportsIndex, dtype: DTypeLike = np.float32, name: str | None = None
     ) -> tuple[DeviceArray, int]:
         """Reserve a matrix whose rows start at multiples of `PITCH_BYTES`, as ``cudaMallocPitch`` does.
 
@@ -145,7 +145,7 @@ class MemoryFace:
         self,
         dst: DeviceArray | NDArray[Any],
         src: DeviceArray | NDArray[Any],
-        nbytes: int | None = None,
+        nbytes: SupportsIndex | None = None,
         kind: CopyKind | None = None,
     ) -> None:
         """Copy bytes from the start of `src` to the start of `dst`, as ``cudaMemcpy`` does.
@@ -166,7 +166,7 @@ class MemoryFace:
         bytes_of(dst, "dst")[:count] = bytes_of(src, "src")[:count]
         self._copied(direction, count)
 
-    def memset(self, array: DeviceArray, value: int, nbytes: int | None = None) -> None:
+    def memset(self, array: DeviceArray, value: SupportsIndex, nbytes: SupportsIndex | None = None) -> None:
         """Set the first `nbytes` bytes, or all, to the byte `value`, as ``cudaMemset`` does.
 
         `value` is a byte, 0…255 or -128…-1, not an element: ``memset(a, 1)`` makes an ``int32`` 16,843,009. Useful

@@ -37,7 +37,7 @@ def launch(
     kernel, grid, block
         As for `Device.launch`.
     args
-        The kernel's arguments: NumPy arrays, strided ones too, and numbers.
+        The kernel's arguments: NumPy arrays, strided ones too, and numbers, which an array without dimensions is.
     gpu
         The model to run on: a name, the path of a TOML file, or a `GPU`.
     options
@@ -70,7 +70,8 @@ def launch(
             hosts.setdefault(id(value), (names[number] if number < len(names) else f"#{number + 1}", value))
     _refuse_views_of_one_array(list(hosts.values()))
     copies = {key: dev.to_device(host, name) for key, (name, host) in hosts.items()}
-    done = dev.launch(kernel, grid, block, *(copies.get(id(value), value) for value in args), **options)
+    arguments = [copies.get(id(value), value[()] if isinstance(value, np.ndarray) else value) for value in args]
+    done = dev.launch(kernel, grid, block, *arguments, **options)
     written = [(name, host, copies[key]) for key, (name, host) in hosts.items() if not _same(host, copies[key])]
     for name, host, _ in written:
         if not host.flags.writeable:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -24,7 +25,7 @@ FIRST_ADDRESS = 0x7000_0000_0000
 ASK_HOST_BYTES = 1 << 26
 """Arrays from this size on are held against the memory that the host has left."""
 
-Shape = int | Sequence[int]
+Shape = SupportsIndex | Sequence[SupportsIndex]
 
 
 class DeviceMemory:
@@ -138,12 +139,16 @@ class DeviceMemory:
 def sizes_of(shape: Shape) -> tuple[int, ...]:
     """Sizes of a shape in every dimension; raises `DeviceMemoryError`."""
     sizes: Sequence[Any] = shape if isinstance(shape, tuple | list) else (shape,)
-    if not sizes or any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1 for n in sizes):
+    try:
+        whole = tuple(0 if isinstance(n, bool) else operator.index(n) for n in sizes)
+    except TypeError:
+        whole = ()
+    if min(whole, default=0) < 1:
         raise DeviceMemoryError(
             f"shape {shape!r}: sizes are whole numbers, at least 1 in every dimension; leave out an array without "
             "elements, and convert sizes with int()"
         )
-    return tuple(int(n) for n in sizes)
+    return whole
 
 
 def element_type(dtype: DTypeLike) -> np.dtype[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, SupportsIndex, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,7 @@ def direction_of(dst: object, src: object, kind: CopyKind | None, memory: Device
     return found if all(ours) else "p2p"
 
 
-def byte_count(dst: Array, src: Array, nbytes: int | None) -> int:
+def byte_count(dst: Array, src: Array, nbytes: SupportsIndex | None) -> int:
     """Bytes that a copy moves; raises `DeviceMemoryError` if types or sizes forbid it."""
     if dst.dtype != src.dtype:
         raise DeviceMemoryError(
