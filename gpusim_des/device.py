@@ -16,7 +16,7 @@ from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executor import execute
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray, DeviceMemory
-from gpusim_des.gpu import GPU, load_gpu, occupancy
+from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
 from gpusim_des.simulation import Simulation
 from gpusim_des.timing.probe import Detail
@@ -74,8 +74,18 @@ class Device:
     def malloc(
         self, shape: int | tuple[int, ...], dtype: DTypeLike = np.float32, name: str | None = None
     ) -> DeviceArray:
-        """Reserve an array in device memory; raises `DeviceMemoryError` for a bad shape or when memory is full."""
-        return self._memory.allocate(shape, dtype, name)
+        """Reserve an array in device memory; raises `DeviceMemoryError` for a bad shape or when memory is full.
+
+        Simulated device memory lives in the memory of the host, so it is full as well when the host's is.
+        """
+        try:
+            return self._memory.allocate(shape, dtype, name)
+        except MemoryError as error:
+            raise DeviceMemoryError(
+                f"the host has no memory for an array of shape {shape!r} and type {np.dtype(dtype)}: simulated device "
+                f"memory lives in host memory ({error or 'MemoryError'}); free some with dev.free(array), "
+                "or simulate a smaller problem"
+            ) from None
 
     def free(self, array: DeviceArray) -> None:
         """Give an array's memory back; raises `DeviceMemoryError` if it was freed before or is another device's."""
@@ -87,7 +97,7 @@ class Device:
         host = np.asarray(data)
         if host.size == 0:
             raise DeviceMemoryError(f"array of shape {host.shape}: there is nothing to copy")
-        array = self._memory.allocate(host.shape or (1,), host.dtype, name)
+        array = self.malloc(host.shape or (1,), host.dtype, name)
         array.flat[:] = host.reshape(-1)
         return array
 
@@ -155,11 +165,11 @@ class Device:
         Raises
         ------
         LaunchError
-            For a launch that the GPU would refuse.
+            For a launch that the GPU would refuse, also because not one of its blocks fits on an SM.
         KernelError
             For a wrong kernel; `BoundsError`, `MaskError` and `DeadlockError` are its kinds.
         DeviceMemoryError
-            For an array that was freed or lives on another device, or a host array among the arguments.
+            For an array that was freed or lives on another device, or a host array, list or tuple among the arguments.
         """
         if not isinstance(kernel, BlockKernel):
             raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.block_kernel")
@@ -171,21 +181,13 @@ class Device:
         used = ASSUMED_REGISTERS if registers is None else registers
         if not isinstance(used, int | np.integer) or used < 1:
             raise LaunchError(f"registers = {used!r}: a whole number of registers per thread, at least 1")
-        occupancy(self.gpu, config.threads_per_block, int(used), int(dynamic_shared))  # refuses impossible launches
+        shape = config.threads_per_block, int(used), int(dynamic_shared)
+        if occupancy(self.gpu, *shape).blocks_per_sm == 0:  # and refuses what is beyond a limit of its own
+            raise LaunchError(f"too many resources requested for launch of {kernel.name!r}: {misfit(self.gpu, *shape)}")
         arguments = kernel.bind(args)
         for name, value in arguments.items():
-            if isinstance(value, DeviceArray):
-                self._check(value)
-            elif isinstance(value, np.ndarray) and value.ndim:
-                raise DeviceMemoryError(
-                    f"argument {name!r} of kernel {kernel.name!r} is a host array: "
-                    f"copy it first, {name} = dev.to_device({name})"
-                )
-        if self._running is not None:
-            raise LaunchError(
-                f"kernel {self._running!r} launches {kernel.name!r}: a kernel cannot launch another one here; "
-                "launch both from the host, one after the other"
-            )
+            self._check_argument(kernel, name, value)
+        self._refuse_launch_from_kernel(kernel)
         assumed = () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
         self._running = kernel.name
         try:
@@ -206,6 +208,34 @@ class Device:
         self.launches.append(done)
         return done
 
+    def _refuse_launch_from_kernel(self, kernel: BlockKernel) -> None:
+        if self._running is not None:
+            raise LaunchError(
+                f"kernel {self._running!r} launches {kernel.name!r}: a kernel cannot launch another one here; "
+                "launch both from the host, one after the other"
+            )
+
+    def _check_argument(self, kernel: BlockKernel, name: str, value: object) -> None:
+        if isinstance(value, DeviceArray):
+            self._check(value)
+        elif isinstance(value, np.ndarray) and value.ndim:
+            raise DeviceMemoryError(
+                f"argument {name!r} of kernel {kernel.name!r} is a host array: "
+                f"copy it first, {name} = dev.to_device({name})"
+            )
+        elif isinstance(value, list | tuple):
+            raise DeviceMemoryError(
+                f"argument {name!r} of kernel {kernel.name!r} is a {type(value).__name__} on the host: copy it "
+                f"first, {name} = dev.to_device({name}), or pass its numbers one by one"
+            )
+
+    def forget_launches(self) -> None:
+        """Leave the launches so far out of later simulations; device memory and its contents stay.
+
+        Use it after kernels that only prepare data, or between two measurements on one device.
+        """
+        self.launches = []  # a new list: whoever holds the old one keeps it
+
     # Time -----------------------------------------------------------------------------------------------------------
 
     def simulate(
@@ -218,13 +248,15 @@ class Device:
     ) -> Simulation:
         """Find the time of everything launched so far, one kernel after another.
 
+        "So far" begins anew with `forget_launches`.
+
         ``detail`` is ``"kernel"`` (totals), ``"sm"`` (spans of blocks as well) or ``"warp"`` (states and instructions
         of every warp as well). ``caches="off"`` sends every sector to HBM; the cache hierarchy is not modelled yet.
 
         Raises
         ------
         LaunchError
-            If nothing was launched, or a block fits on no SM.
+            If nothing was launched, or the shared memory that a kernel allocated itself leaves no block room on an SM.
         DeadlockError
             If warps wait for each other forever.
         """
