@@ -3,7 +3,9 @@
 A GPU holds ``capacity`` blocks at a time. Equal blocks run in waves, so the time is ⌈blocks / capacity⌉ × block time:
 one block more than a full wave costs as much as a whole wave. The experiment runs 1 … 4 waves of a compute-bound
 kernel, one block per SM, and sets the simulated time against the formula. The block time is the time that a lone block
-holds its slot; what the formula leaves out is handing the first wave out block by block, and the last writes.
+holds its slot. What this formula leaves out is small and known: blocks are handed out one by one, so that the last
+block of a wave starts a little later than the first, and the kernel ends with its last writes. A second column adds
+both.
 
     python experiments/wave_quantization.py --gpu h100-sxm --out out
 """
@@ -43,11 +45,19 @@ class WavePoint:
     waves: int
     simulated_us: float
     formula_us: float
+    """Waves times the time of a block."""
+    full_formula_us: float
+    """The same and handing out the last wave, block by block, and the last writes."""
 
     @property
     def difference(self) -> float:
         """Simulated time against the formula, as a fraction."""
         return self.simulated_us / self.formula_us - 1
+
+    @property
+    def full_difference(self) -> float:
+        """Simulated time against the formula with handing out and writes, as a fraction."""
+        return self.simulated_us / self.full_formula_us - 1
 
 
 def run(chip: gs.GPU, blocks: int) -> gs.Simulation:
@@ -64,19 +74,29 @@ def main(gpu: str = GPU, out: Path | None = None, waves: int = WAVES) -> list[Wa
     capacity = chip.sms * lone.kernels[0].blocks_per_sm
     block_us = (lone.timeline.blocks[0].end_fs - lone.timeline.blocks[0].start_fs) / FS_PER_US
     writes_us = lone.seconds * 1e6 - block_us
-    dispatch_us = (chip.sms - 1) * chip.dispatch_interval_fs / FS_PER_US
+    interval_us = chip.dispatch_interval_fs / FS_PER_US
     edges = [n for w in range(waves + 1) for n in (w * capacity, w * capacity + 1)]
     between = [w * capacity + capacity * s // STEPS_PER_WAVE for w in range(waves) for s in range(1, STEPS_PER_WAVE)]
     sizes = sorted({n for n in edges + between if 1 <= n <= waves * capacity})
     points = []
     for blocks in sizes:
-        needed = gs.analytic.waves(blocks, capacity // chip.sms, chip.sms).count
-        points.append(WavePoint(blocks, needed, run(chip, blocks).seconds * 1e6, needed * block_us))
+        waves_of = gs.analytic.waves(blocks, capacity // chip.sms, chip.sms)
+        formula_us = waves_of.count * block_us
+        in_last_wave = waves_of.tail_blocks or capacity
+        full_us = formula_us + (in_last_wave - 1) * interval_us + writes_us
+        points.append(WavePoint(blocks, waves_of.count, run(chip, blocks).seconds * 1e6, formula_us, full_us))
     print(f"{chip.title}: {capacity} blocks at a time, one block takes {block_us:.3f} µs")
-    print(f"not in the formula: {dispatch_us:.3f} µs to hand out a wave, {writes_us:.3f} µs for the last writes")
-    print("blocks  waves   simulated µs   formula µs   difference")
+    print(
+        f"not in the first formula: {1000 * interval_us:.3g} ns for each further block of the last wave, "
+        f"{writes_us:.3f} µs for the last writes"
+    )
+    print("blocks  waves   simulated µs   waves × block time      + handing out, writes")
+    print("                                      µs  difference            µs  difference")
     for p in points:
-        print(f"{p.blocks:6d} {p.waves:6d} {p.simulated_us:14.3f} {p.formula_us:12.3f} {p.difference:+12.2%}")
+        print(
+            f"{p.blocks:6d} {p.waves:6d} {p.simulated_us:14.3f} {p.formula_us:12.3f} {p.difference:+11.2%} "
+            f"{p.full_formula_us:13.3f} {p.full_difference:+11.2%}"
+        )
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         axes = gs.views.waves_curve(

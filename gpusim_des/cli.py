@@ -5,19 +5,36 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpusim_des.errors import SimError
 
+if TYPE_CHECKING:
+    from gpusim_des.gpu import GPU
+
+
+DEMO_SMS = 16
+"""SMs that the demo simulates where nobody asks for a number: enough for every effect, and done in seconds."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the number of the signal, as shells have it."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0 done, 2 wrong usage or a wrong model."""
+    """Run a command; returns the exit code: 0 done, 2 wrong usage or a wrong model, 130 interrupted."""
     parser = _parser()
-    options = parser.parse_args(arguments)
     try:
+        options = parser.parse_args(arguments)
         return int(options.run(options))
+    except KeyboardInterrupt:
+        # On a terminal the cursor stands at the end of a progress line.
+        print("\n" * sys.stderr.isatty() + "gpusim-des: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except (SimError, OSError) as error:
         print(f"gpusim-des: {error}", file=sys.stderr)
         return 2
@@ -29,7 +46,9 @@ def _parser() -> argparse.ArgumentParser:
 
     demo = commands.add_parser("demo", help="time one kernel at five occupancies and set it against Little's law")
     demo.add_argument("--gpu", default="h100-sxm", help="GPU model: a name or a TOML file (default: %(default)s)")
-    demo.add_argument("--sms", type=int, default=16, help="SMs of the slice that is simulated (default: %(default)s)")
+    demo.add_argument(
+        "--sms", type=int, help=f"SMs of the slice that is simulated (default: {DEMO_SMS}, or all of a smaller GPU)"
+    )
     demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
     demo.add_argument("--json", action="store_true", help="print the table as JSON")
     demo.set_defaults(run=_demo)
@@ -57,20 +76,56 @@ class _Progress:
             print(f"\r{self._what}: {kernel} {done:,} of {total:,} blocks", end=end, file=sys.stderr, flush=True)
 
 
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """Make a folder before the work begins, so that a wrong one is told at once; take it back if the work fails."""
+    made: list[Path] = []
+    try:
+        made += [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        _remove_empty(made)
+        taken = isinstance(error, FileExistsError | NotADirectoryError)
+        reason = "a file of this name is in the way" if taken else (error.strerror or str(error)).lower()
+        culprit = next((str(path) for path in (folder, *folder.parents) if path.is_file()), "") if taken else ""
+        where = f" ({culprit})" if culprit and culprit != str(folder) else ""
+        raise OSError(f"cannot write to the folder {folder}: {reason}{where}; choose another one with --out") from None
+    try:
+        yield
+    except BaseException:
+        _remove_empty(made)
+        raise
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        with suppress(OSError):  # it holds something, or was never made
+            folder.rmdir()
+
+
 def _demo(options: argparse.Namespace) -> int:
-    from gpusim_des import latency_hiding, views  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
-    from gpusim_des.gpu import load_gpu  # noqa: PLC0415
+    from gpusim_des.gpu import load_gpu  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
 
     whole = load_gpu(options.gpu)
-    gpu = whole.slice(sms=min(options.sms, whole.sms))
-    options.out.mkdir(parents=True, exist_ok=True)
+    gpu = whole.slice(sms=min(DEMO_SMS, whole.sms) if options.sms is None else options.sms)
+    with _writable(options.out):
+        return _run_demo(options, gpu)
+
+
+def _run_demo(options: argparse.Namespace, gpu: GPU) -> int:
+    from gpusim_des import latency_hiding, views  # noqa: PLC0415
+
     points = []
     for blocks in latency_hiding.occupancies(gpu):
         point, sim = latency_hiding.measure(gpu, blocks, _Progress(f"{gpu.title}, {blocks} blocks per SM"))
         points.append(point)
     axes = views.latency_curve(
         points,
-        peak_gbs=gpu.dram_bandwidth_bytes_per_s * float(gpu.dram_efficiency_mixed) / 1e9,
+        peak_gbs=latency_hiding.dram_limit_gbs(gpu),
+        peak_label="DRAM, reads and writes mixed",
+        more_laws={"Little's law with block cost": [point.with_block_cost_gbs for point in points]},
         title=f"Latency hiding: vector add on {gpu.title}",
     )
     picture, trace, timeline = (options.out / n for n in ("latency_hiding.png", "trace.json", "timeline.png"))

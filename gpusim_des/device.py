@@ -17,7 +17,7 @@ from gpusim_des.functional.executor import execute
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.shared_memory import SharedLimits
-from gpusim_des.gpu import GPU, load_gpu, occupancy
+from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
 from gpusim_des.simulation import Simulation
 from gpusim_des.timing.probe import Detail
@@ -90,7 +90,7 @@ class Device(MemoryFace):
         Parameters
         ----------
         kernel
-            A function marked with `block_kernel`.
+            A function marked with `kernel` (thread style) or `block_kernel` (block style).
         grid, block
             Blocks in the grid and threads in a block: a number or a tuple (x, y, z).
         args
@@ -101,19 +101,23 @@ class Device(MemoryFace):
             Dynamic shared memory per block in bytes, for arrays that the kernel declares with ``dynamic=True``; used
             or not, it limits how many blocks fit on an SM. Asking for more than 48 KiB is the opt-in.
         count
-            ``"auto"`` counts every operator by the instruction table, ``"declared"`` only loads, stores, barriers,
-            branches, shuffles and `compute`.
+            ``"auto"`` counts every operator by the instruction table, ``"declared"`` only memory operations, barriers,
+            branches, exchanges between lanes and `compute`, ``"lines"`` every source line that a warp of a thread-style
+            kernel executes.
+        vectorize
+            For thread style: ``None`` runs many threads at once where the kernel allows it, ``False`` one after the
+            other (the reference, a thousand times slower), ``True`` refuses a kernel that cannot be vectorized.
         progress
             Called with the blocks done and the blocks in all.
 
         Raises
         ------
         LaunchError
-            For a launch that the GPU would refuse.
+            For a launch that the GPU would refuse, also because not one of its blocks fits on an SM.
         KernelError
             For a wrong kernel; `BoundsError`, `MaskError` and `DeadlockError` are its kinds.
         DeviceMemoryError
-            For an array that was freed or lives on another device, or a host array among the arguments.
+            For an array that was freed or lives on another device, or a host array, list or tuple among the arguments.
         """
         if not isinstance(kernel, KernelFunction):
             raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
@@ -125,21 +129,13 @@ class Device(MemoryFace):
         used = ASSUMED_REGISTERS if registers is None else registers
         if not isinstance(used, int | np.integer) or used < 1:
             raise LaunchError(f"registers = {used!r}: a whole number of registers per thread, at least 1")
-        occupancy(self.gpu, config.threads_per_block, int(used), int(dynamic_shared))  # refuses impossible launches
+        shape = config.threads_per_block, int(used), int(dynamic_shared)
+        if occupancy(self.gpu, *shape).blocks_per_sm == 0:  # and refuses what is beyond a limit of its own
+            raise LaunchError(f"too many resources requested for launch of {kernel.name!r}: {misfit(self.gpu, *shape)}")
         arguments = kernel.bind(args)
         for name, value in arguments.items():
-            if isinstance(value, DeviceArray):
-                self._check(value)
-            elif isinstance(value, np.ndarray) and value.ndim:
-                raise DeviceMemoryError(
-                    f"argument {name!r} of kernel {kernel.name!r} is a host array: "
-                    f"copy it first, {name} = dev.to_device({name})"
-                )
-        if self._running is not None:
-            raise LaunchError(
-                f"kernel {self._running!r} launches {kernel.name!r}: a kernel cannot launch another one here; "
-                "launch both from the host, one after the other"
-            )
+            self._check_argument(kernel, name, value)
+        self._refuse_launch_from_kernel(kernel)
         assumed = () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
         self._running = kernel.name
         try:
@@ -162,6 +158,34 @@ class Device(MemoryFace):
         self.launches.append(done)
         return done
 
+    def _refuse_launch_from_kernel(self, kernel: KernelFunction) -> None:
+        if self._running is not None:
+            raise LaunchError(
+                f"kernel {self._running!r} launches {kernel.name!r}: a kernel cannot launch another one here; "
+                "launch both from the host, one after the other"
+            )
+
+    def _check_argument(self, kernel: KernelFunction, name: str, value: object) -> None:
+        if isinstance(value, DeviceArray):
+            self._check(value)
+        elif isinstance(value, np.ndarray) and value.ndim:
+            raise DeviceMemoryError(
+                f"argument {name!r} of kernel {kernel.name!r} is a host array: "
+                f"copy it first, {name} = dev.to_device({name})"
+            )
+        elif isinstance(value, list | tuple):
+            raise DeviceMemoryError(
+                f"argument {name!r} of kernel {kernel.name!r} is a {type(value).__name__} on the host: copy it "
+                f"first, {name} = dev.to_device({name}), or pass its numbers one by one"
+            )
+
+    def forget_launches(self) -> None:
+        """Leave the launches so far out of later simulations; device memory and its contents stay.
+
+        Use it after kernels that only prepare data, or between two measurements on one device.
+        """
+        self.launches = []  # a new list: whoever holds the old one keeps it
+
     # Time -----------------------------------------------------------------------------------------------------------
 
     def simulate(
@@ -174,13 +198,15 @@ class Device(MemoryFace):
     ) -> Simulation:
         """Find the time of everything launched so far, one kernel after another.
 
+        "So far" begins anew with `forget_launches`.
+
         ``detail`` is ``"kernel"`` (totals), ``"sm"`` (spans of blocks as well) or ``"warp"`` (states and instructions
         of every warp as well). ``caches="off"`` sends every sector to HBM; the cache hierarchy is not modelled yet.
 
         Raises
         ------
         LaunchError
-            If nothing was launched, or a block fits on no SM.
+            If nothing was launched, or the shared memory that a kernel allocated itself leaves no block room on an SM.
         DeadlockError
             If warps wait for each other forever.
         """

@@ -15,6 +15,7 @@ from gpusim_des.analytic import littles_law_bandwidth
 from gpusim_des.device import Device
 from gpusim_des.errors import LaunchError
 from gpusim_des.functional.block_kernel import Block, block_kernel
+from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.gpu import GPU, occupancy
 from gpusim_des.grid import WARP_SIZE
@@ -33,6 +34,10 @@ ELEMENTS_PER_THREAD = 2
 
 BYTES_PER_WARP = ELEMENTS_PER_THREAD * 3 * 4 * WARP_SIZE
 """What a warp moves in its life: two loads and a store of 4 bytes per element and thread."""
+
+
+NEAR = 0.05
+"""Closer than this to a law or a limit counts as reaching it."""
 
 
 @block_kernel
@@ -65,6 +70,8 @@ class OccupancyPoint:
     """The same with the time a block takes to start and end added to the latency."""
     slot_cycles: float
     """Cycles that a block holds its slot, mean."""
+    with_measured_time_gbs: float
+    """The same with that time in place of the latency: L = λW as Little proved it."""
     main_stall: str
 
     @property
@@ -118,16 +125,23 @@ def occupancies(gpu: GPU, fractions: Sequence[float] = (1 / 16, 1 / 8, 1 / 4, 1 
 
 
 def measure(
-    gpu: GPU, blocks_per_sm: int, progress: Callable[[str, int, int], None] | None = None
+    gpu: GPU,
+    blocks_per_sm: int,
+    progress: Callable[[str, int, int], None] | None = None,
+    count: Counting = "auto",
 ) -> tuple[OccupancyPoint, Simulation]:
-    """Run the kernel with `blocks_per_sm` blocks on every SM, check its results against NumPy, and time it."""
+    """Run the kernel with `blocks_per_sm` blocks on every SM, check its results against NumPy, and time it.
+
+    With ``count="declared"`` loads and stores alone take time, as Little's law has it, and not the arithmetic.
+    """
     dev = Device(gpu)
     blocks = WAVES * gpu.sms * occupancy(gpu, THREADS).blocks_per_sm
     n = blocks * THREADS * ELEMENTS_PER_THREAD
     x = np.arange(n, dtype=np.float32)
     y = np.sqrt(x)
     a, b, c = dev.to_device(x), dev.to_device(y), dev.malloc(n, np.float32)
-    dev.launch(vector_add, blocks, THREADS, a, b, c, n, dynamic_shared=dynamic_shared_for(gpu, blocks_per_sm))
+    shared = dynamic_shared_for(gpu, blocks_per_sm)
+    dev.launch(vector_add, blocks, THREADS, a, b, c, n, dynamic_shared=shared, count=count)
     if not np.array_equal(dev.to_host(c), x + y):
         raise AssertionError("the kernel's results differ from NumPy's: this is a bug of the simulator")
     sim = dev.simulate(progress=progress)
@@ -136,17 +150,23 @@ def measure(
     latency_s = gpu.dram_latency_cycles * gpu.sm_period_fs / FS_PER_S
     block_cost_s = (gpu.block_start_cycles + gpu.block_end_cycles) * gpu.sm_period_fs / FS_PER_S
     spans = sim.timeline.blocks
+    slot_s = sum(s.end_fs - s.start_fs for s in spans) / len(spans) / FS_PER_S
+
+    def law(seconds: float) -> float:
+        return littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, seconds, "mixed") / 1e9
+
     point = OccupancyPoint(
-        label=f"{kernel.theoretical_occupancy:.0%}",
+        label=f"{100 * kernel.theoretical_occupancy:.4g}%",
         blocks_per_sm=kernel.blocks_per_sm,
         warps_per_sm=warps,
         occupancy=kernel.theoretical_occupancy,
         achieved_occupancy=kernel.achieved_occupancy,
         microseconds=kernel.seconds * 1e6,
         gbs=kernel.dram_bytes_per_second / 1e9,
-        littles_law_gbs=littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, latency_s, "mixed") / 1e9,
-        with_block_cost_gbs=littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, latency_s + block_cost_s, "mixed") / 1e9,
-        slot_cycles=sum(s.end_fs - s.start_fs for s in spans) / len(spans) / gpu.sm_period_fs,
+        littles_law_gbs=law(latency_s),
+        with_block_cost_gbs=law(latency_s + block_cost_s),
+        slot_cycles=slot_s * FS_PER_S / gpu.sm_period_fs,
+        with_measured_time_gbs=law(slot_s),
         main_stall=kernel.main_stall,
     )
     return point, sim
@@ -155,31 +175,83 @@ def measure(
 def table(points: Sequence[OccupancyPoint]) -> str:
     """Lines of a table: simulation beside formula."""
     head = (
-        "blocks  warps     occupancy       time simulated   Little's law   with block cost  main stall\n"
-        "per SM per SM  theor. achieved      µs      GB/s   GB/s    diff     GB/s     diff  reason\n"
+        "blocks  warps     occupancy       time simulated  Little's law with  Little's law with   main stall\n"
+        "per SM per SM  theor. achieved      µs      GB/s  W = DRAM latency   W = latency+block   reason\n"
+        "                                                     GB/s     diff      GB/s     diff\n"
     )
     rows = [
-        f"{p.blocks_per_sm:6d} {p.warps_per_sm:6d} {p.occupancy:7.1%} {p.achieved_occupancy:8.1%} "
-        f"{p.microseconds:7.2f} {p.gbs:9.1f} {p.littles_law_gbs:6.1f} {p.difference:+7.1%} "
-        f"{p.with_block_cost_gbs:8.1f} {p.difference_with_block_cost:+8.1%}  {p.main_stall}"
+        f"{p.blocks_per_sm:6d} {p.warps_per_sm:6d} {p.label:>7} {p.achieved_occupancy:8.1%} "
+        f"{p.microseconds:7.2f} {p.gbs:9.1f} {p.littles_law_gbs:9.1f} {p.difference:+8.1%} "
+        f"{p.with_block_cost_gbs:9.1f} {p.difference_with_block_cost:+8.1%}   {p.main_stall}"
         for p in points
     ]
     return head + "\n".join(rows)
 
 
+def dram_limit_gbs(gpu: GPU) -> float:
+    """What the DRAM gives to mixed reads and writes, GB/s."""
+    return gpu.dram_bandwidth_bytes_per_s * float(gpu.dram_efficiency_mixed) / 1e9
+
+
+def dispatch_limit_gbs(gpu: GPU) -> float:
+    """What the blocks move that the block scheduler can start, GB/s, however many fit.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> dispatch_limit_gbs(load_gpu("h100-sxm"))  # 128 × 2 × 12 bytes / 0.6 ns
+    5120.0
+    """
+    return BYTES_PER_WARP * (THREADS // WARP_SIZE) * FS_PER_S / gpu.dispatch_interval_fs / 1e9
+
+
 def explanation(gpu: GPU, points: Sequence[OccupancyPoint]) -> str:
     """Say where simulation and formula differ, and why, with the figures of the first run and of the last."""
-    least, most = points[0], points[-1]
+    return _about_the_law(gpu, points[0]) + "\n" + _about_the_limit(gpu, points[0], points[-1])
+
+
+def _about_the_law(gpu: GPU, least: OccupancyPoint) -> str:
     cost = gpu.block_start_cycles + gpu.block_end_cycles
     rest = least.slot_cycles - cost - gpu.dram_latency_cycles
-    limit = gpu.dram_bandwidth_bytes_per_s * float(gpu.dram_efficiency_mixed) / 1e9
-    return (
+    text = (
         f"Little's law counts {gpu.dram_latency_cycles} cycles of DRAM latency per warp. At {least.label} occupancy a "
         f"block holds its slot for\n{least.slot_cycles:.0f} cycles: {cost} more to start and end the block, {rest:.0f} "
-        "more for address arithmetic, issue and queues.\nNo load is under way in these, so the bandwidth is lower. "
-        f"At {most.label} occupancy {most.gbs / limit:.0%} of the\n{limit:.0f} GB/s are reached that the DRAM gives to "
-        "mixed reads and writes: more warps would only wait longer."
+        "more for arithmetic, issue, transfer and queues."
     )
+    if least.difference > -NEAR:
+        return f"{text}\nThat costs little here: the simulation is within {NEAR:.0%} of the law."
+    below = f"{-least.difference:.0%} below the law"
+    return f"{text}\nA slot therefore moves its bytes less often, and the bandwidth stays {below}."
+
+
+def _about_the_limit(gpu: GPU, least: OccupancyPoint, most: OccupancyPoint) -> str:
+    limit, dispatch = dram_limit_gbs(gpu), dispatch_limit_gbs(gpu)
+    share = most.gbs / limit
+    reached = "all" if share >= 0.995 else f"{share:.0%}"
+    text = (
+        f"At {most.label} occupancy the simulation reaches {reached} of the {limit:.0f} GB/s that the DRAM gives to "
+        "mixed reads and writes:\n"
+    )
+    if share >= 1 - NEAR:
+        return f"{text}more warps would only wait longer."
+    if dispatch < limit and dispatch <= most.with_block_cost_gbs:
+        interval_ns = gpu.dispatch_interval_fs * 1e9 / FS_PER_S
+        return (
+            f"{text}the block scheduler is the limit: one block per {interval_ns:.3g} ns gives at most {dispatch:.0f} "
+            "GB/s;\nmore elements per thread or larger blocks would help."
+        )
+    if most.with_block_cost_gbs < (1 - NEAR) * limit:
+        return (
+            f"{text}{most.warps_per_sm} warps per SM keep too little in flight, at most "
+            f"{most.with_block_cost_gbs:.0f} GB/s with the block cost;\nmore elements per thread would help."
+        )
+    ends_us = least.slot_cycles * gpu.sm_period_fs * 1e6 / FS_PER_S
+    if share * most.microseconds >= (1 - NEAR) * (most.microseconds - ends_us):
+        return (
+            f"{text}the run is short. A block takes {ends_us:.2f} of its {most.microseconds:.2f} µs, and while the "
+            "first blocks start and\nthe last ones end, the DRAM is less busy; a longer run would come closer."
+        )
+    return f"{text}no single limit explains it; warps wait most for {most.main_stall}."
 
 
 def as_rows(points: Sequence[OccupancyPoint]) -> list[dict[str, Any]]:

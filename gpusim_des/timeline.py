@@ -132,9 +132,16 @@ class KernelTiming:
     sms: int
     warp_instructions: int
     resident_warp_cycles: int
+    """Cycles of all warps from the edge after their block's dispatch to their exit (``sm__warps_active.sum``)."""
+    sm_active_cycles: int
+    """Cycles in which an SM had at least one resident warp, summed over the SMs (``sm__cycles_active.sum``)."""
     stalls: dict[str, int]
     achieved_occupancy: float
-    """Resident warp-cycles over the warp slots of the GPU times the kernel's cycles, 0…1."""
+    """Resident warp-cycles over an SM's warp slots times ``sm_active_cycles``, 0…1.
+
+    It is Nsight Compute's ``sm__warps_active.avg.pct_of_peak_sustained_active`` as a fraction: the mean share of warp
+    slots in use while an SM had any work. SMs without work, and the cycles before and after it, do not count.
+    """
     theoretical_occupancy: float
     """Warps that fit on an SM over its warp slots, 0…1."""
     occupancy_limiter: str

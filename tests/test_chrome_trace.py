@@ -130,6 +130,7 @@ KERNEL = KernelTiming(
     sms=1,
     warp_instructions=0,
     resident_warp_cycles=0,
+    sm_active_cycles=0,
     stalls={},
     achieved_occupancy=0.0,
     theoretical_occupancy=1.0,

@@ -30,6 +30,7 @@ def test_wave_quantization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert [(p.blocks, p.waves) for p in points] == [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (6, 3), (7, 4), (8, 4)]
     for p in points:
         assert 0 <= p.difference < 0.15  # handing out and the last writes come on top of the formula
+        assert abs(p.full_difference) < 0.01  # and with them nothing is left to explain
     assert points[2].simulated_us / points[1].simulated_us > 1.8  # one block more than a wave costs a wave
     assert points[1].simulated_us / points[0].simulated_us < 1.05  # the second SM costs nothing
     names = {p.name for p in tmp_path.iterdir()}
@@ -38,14 +39,20 @@ def test_wave_quantization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_latency_hiding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    results = load("latency_hiding").main("h100-sxm", 1, tmp_path, (1 / 16, 1 / 4))
+    results = load("latency_hiding").main("h100-sxm", 4, tmp_path, (1 / 16, 1 / 4))
 
-    real, ideal = results.values()
-    assert len(real) == len(ideal) == 2
-    for with_cost, without in zip(real, ideal, strict=True):
-        assert with_cost.gbs < without.gbs
+    real, no_cost, only_memory = results.values()
+    assert [p.label for p in real] == ["6.25%", "25%"]
+    for as_is, without, memory in zip(real, no_cost, only_memory, strict=True):
+        assert as_is.gbs < without.gbs < memory.gbs < 1.01 * memory.littles_law_gbs  # each step closer to the law
+        assert memory.difference > -0.16  # what is left is transfer and queues
+        for point in (as_is, without, memory):
+            assert point.gbs == pytest.approx(point.with_measured_time_gbs, rel=0.04)  # L = λW
     assert (tmp_path / "latency_hiding.png").exists()
-    assert "440 more to start and end the block" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "440 more to start and end the block" in said
+    worst = min(p.difference for p in only_memory)
+    assert f"farthest from Little's law: {worst:+.1%} with W = DRAM latency" in said
 
 
 @pytest.mark.slow

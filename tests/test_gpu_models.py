@@ -151,13 +151,27 @@ def changed(key: str, value: str) -> str:
     ("text", "message"),
     [
         (TINY.replace("l2_size", "l2_sise"), r"unknown key memory.l2_sise = .*did you mean 'memory.l2_size'\?"),
-        (TINY.replace("[memory]", "[memry]"), r"unknown key memry = .*did you mean 'memory'\?"),
-        (TINY + "\n[pipes.tensor]\nlanes = 8\n", r"unknown key pipes.tensor"),
-        (re.sub(r"l2_size = .*\n", "", TINY), r"the key memory.l2_size is missing; there is no table .*known: 7.0"),
+        (TINY.replace("[memory]", "[memry]"), r"unknown table \[memry\]: did you mean 'memory'\?$"),
+        (TINY + "\n[pipes.tensor]\nlanes = 8\n", r"unknown table \[pipes.tensor\]: "),
+        (
+            TINY.replace("l2_size = {", "l3_size = {"),
+            r"unknown key memory.l3_size = '256 KiB': did you mean 'memory.l[12]_size'\?$",
+        ),
+        (
+            re.sub(r"l2_size = .*\n", "", TINY),
+            r"the key memory.l2_size is missing, .*= \"48 KiB\" under \[memory\]; there is no table .*known: 7.0",
+        ),
         (re.sub(r"(?s)\[pipes.sfu\].*?\n\n", "", TINY), r"the key pipes.sfu.lanes is missing"),
-        (re.sub(r"compute_capability.*\n", "", TINY), r"the key compute_capability is missing"),
+        (
+            re.sub(r"compute_capability.*\n", "", TINY),
+            r'the key compute_capability is missing, for example compute_capability = "9.0" at the top$',
+        ),
         (changed("sms", '"two"'), r"sms = 'two': must be a whole number without a unit"),
-        (changed("sms", "2.0"), r"sms = 2: must be a whole number without a unit|sms = 2.0"),
+        (changed("sms", "2.0"), r"sms = 2\.0: must be a whole number without a unit"),
+        (changed("sms", "132.5"), r"sms = 132\.5: must be a whole number without a unit"),
+        (changed("dram_latency", "1_0.5e1"), r"memory.dram_latency = 1_0\.5e1: must be a text with a unit of cycles"),
+        (changed("shared_carveouts", '[1.5, "16 KiB"]'), r"sm.shared_carveouts = 1\.5: must be a text with a unit"),
+        (changed("dram_latency", '"400 B"'), r"'400 B' is in bytes, expected cycles: .*, or a time such as \"20 ns\""),
         (changed("sms", "true"), r"sms = True: must be a whole number"),
         (changed("sms", "-2"), r"sms \(sms = -2\): must be at least 1"),
         (changed("title", "5"), r"title = 5: must be a text"),
@@ -175,7 +189,8 @@ def changed(key: str, value: str) -> str:
         (changed("shared_carveouts", '"16 KiB"'), r"sm.shared_carveouts = '16 KiB': must be a list"),
         (changed("shared_carveouts", '["16 KiB", "8 KiB"]'), r"shared_carveouts_bytes = \(16384, 8192\)\): must rise"),
         (changed("shared_carveouts", '["8 KiB"]'), r"last of sm.shared_carveouts = 8 KiB contradicts .*16 KiB"),
-        (changed("dram_efficiency_read", "1.5"), r"dram_efficiency_read = 3/2\): must be a fraction above 0"),
+        (changed("dram_efficiency_read", "1.5"), r"dram_efficiency_read = 1\.5\): must be a fraction above 0"),
+        (changed("dram_efficiency_read", '"2500/2394.5"'), r"dram_efficiency_read = 2500/2394\.5\): must be a frac"),
         (changed("dram_efficiency_read", "0"), r"dram_efficiency_read = 0\): must be a fraction above 0"),
         (changed("dram_efficiency_read", "nan"), r"dram_efficiency_read = nan: must be a number such as"),
         (changed("dram_efficiency_read", '"1/0"'), r"dram_efficiency_read = '1/0': must be a number such as"),
@@ -183,7 +198,10 @@ def changed(key: str, value: str) -> str:
         (changed("dram_granule", '"48 B"'), r"memory.dram_granule = 48 B: must be 32 B or 64 B"),
         (changed("channel_interleave", '"128 B"'), r"channel_interleave_bytes = 128\): must be at least 256"),
         (changed("channel_interleave", '"300 B"'), r"channel_interleave = 300 B: must be a multiple of 128 B"),
-        (changed("dram_channel_bandwidth", '"16.02 GB/s"'), r"memory.dram_channels = 4 times .* within 0.1 %"),
+        (
+            changed("dram_channel_bandwidth", '"16.02 GB/s"'),
+            r"= '16.02 GB/s' is 64080000000 B/s, .* = '64 GB/s': .* within 0.1 %",
+        ),
         (changed("shared_per_block", '"32 KiB"'), r"sm.shared_per_block = 32 KiB contradicts .*shared_per_sm.*16 KiB"),
         (changed("shared_per_block_optin", '"8 KiB"'), r"sm.shared_per_block = 16 KiB contradicts .*optin = 8 KiB"),
         (changed("l1_size", '"8 KiB"'), r"sm.shared_per_sm = 16 KiB contradicts memory.l1_size = 8 KiB"),
@@ -200,6 +218,12 @@ def test_refuses_bad_files(tmp_path: Path, text: str, message: str) -> None:
         load_gpu(write(tmp_path, text))
 
 
+def test_latencies_may_be_times(tmp_path: Path) -> None:
+    """At 1 GHz a cycle is a nanosecond; a half rounds up."""
+    for text, cycles in (("250 ns", 250), ("0.25 us", 250), ("250.5 ns", 251), ("250.49 ns", 250), ("251 cycles", 251)):
+        assert load_gpu(write(tmp_path, changed("dram_latency", f'"{text}"'))).dram_latency_cycles == cycles
+
+
 def test_channel_bandwidth_may_be_rounded(tmp_path: Path) -> None:
     assert load_gpu(write(tmp_path, changed("dram_channel_bandwidth", '"16.01 GB/s"'))).dram_channels == 4
 
@@ -208,7 +232,14 @@ def test_channel_bandwidth_may_be_rounded(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("h100_sxm", r"there is no GPU model 'h100_sxm': did you mean 'h100-sxm'\?; known: a100-sxm-80gb, b200,"),
-        ("RTX4090", r"did you mean 'rtx-4090'"),
+        ("RTX4090", r"did you mean 'rtx-4090'\?"),
+        ("a100", r"did you mean 'a100-sxm-80gb'\?"),
+        ("A100", r"did you mean 'a100-sxm-80gb'\?"),
+        ("a100-sxm", r"did you mean 'a100-sxm-80gb'\?"),
+        ("h200", r"did you mean 'h200-sxm'\?"),
+        ("H100", r"did you mean 'h100-sxm' or 'h100-pcie'\?"),
+        ("3090", r"did you mean 'rtx-3090'\?"),
+        ("H10-SXM", r"did you mean 'h100-sxm'\?"),
         ("zzz", r"there is no GPU model 'zzz': known: a100-sxm-80gb,.*path that ends in \.toml"),
         ("nowhere/gpu.toml", r"there is no GPU model file 'nowhere/gpu.toml'; shipped models: a100"),
         (Path("nowhere"), r"there is no GPU model file 'nowhere'"),

@@ -40,13 +40,41 @@ def test_every_slice_keeps_the_balance(name: str, sms: int) -> None:
     assert part.dram_fixed_latency_fs > 0
     kept = {"title", "sms", "dram_channels", "dram_bandwidth_bytes_per_s", "l2_bytes", "memory_bytes"}
     for field in dataclasses.fields(gpu):
-        if field.name not in kept | {"dispatch_interval_fs"}:
+        if field.compare and field.name not in kept | {"dispatch_interval_fs"}:
             assert getattr(part, field.name) == getattr(gpu, field.name)
 
 
 def test_the_slice_of_all_sms_is_the_gpu_itself() -> None:
     gpu = load_gpu("tiny")
     assert gpu.slice(sms=2) is gpu
+
+
+def test_the_title_says_what_was_done() -> None:
+    gpu = load_gpu("h100-sxm")
+    assert gpu.slice(sms=16).slice(sms=4).title == f"{gpu.title} (4 of 132 SMs)"
+    faster = gpu.replace(dram_bandwidth="5 TB/s")
+    assert faster.title == f"{gpu.title} (changed: dram_bandwidth_bytes_per_s)"
+    both = f"{gpu.title} (16 of 132 SMs) (changed: dram_bandwidth_bytes_per_s)"
+    assert faster.slice(sms=16).title == both
+    assert gpu.slice(sms=16).replace(dram_bandwidth="500 GB/s").title == both
+    again = faster.replace(dram_bandwidth="6 TB/s", fp32_lanes=16)
+    assert again.title == f"{gpu.title} (changed: dram_bandwidth_bytes_per_s, fp32_lanes)"
+    assert again.replace(block_end=1, block_start=1).title.endswith("fp32_lanes, block_end_cycles and 1 more)")
+    assert gpu.replace(sms=132, name="mine").title == gpu.title  # nothing of it is a change of a parameter
+    assert faster.replace(title="my chip").title == "my chip"
+    assert faster.replace(title="my chip").slice(sms=2).title == "my chip (2 of 132 SMs)"
+    assert gpu.slice(sms=4).replace(sms=20).slice(sms=2).title == f"{gpu.title} (2 of 20 SMs) (changed: sms)"
+
+
+def test_a_latency_may_be_a_time() -> None:
+    gpu = load_gpu("h100-sxm")  # 1.98 GHz
+    assert gpu.replace(dram_latency="400 ns").dram_latency_cycles == 792
+    assert gpu.replace(dram_latency_cycles="0.4 us").dram_latency_cycles == 792
+    assert gpu.replace(dram_latency="400 ns", sm_clock="1 GHz").dram_latency_cycles == 400  # of the new clock
+    assert gpu.replace(fp32_latency_cycles="2 ns").pipe("fp32").latency_cycles == 4  # 3.96
+    assert gpu.replace(branch_latency="2.5 ns", sm_clock="1 GHz").branch_latency_cycles == 3  # a half rounds up
+    with pytest.raises(ModelError, match=r"memory.dram_latency \(dram_latency_cycles = 0\): must be at least 1"):
+        gpu.replace(dram_latency="0.1 ns")
 
 
 @pytest.mark.parametrize("sms", [0, -1, 3, 1.5, True])
@@ -139,4 +167,5 @@ def test_a_gpu_hashes_and_pickles() -> None:
     assert copy == gpu
     assert hash(copy) == hash(gpu)
     assert copy.sources == gpu.sources
+    assert str(copy.dram_efficiency_read) == str(gpu.dram_efficiency_read) == "3180/3352.3"
     assert gpu != gpu.replace(sms=131)

@@ -114,6 +114,28 @@ def test_block_start_and_end() -> None:
     assert timeline.kernels[0].cycles == 32
 
 
+def test_achieved_occupancy_counts_active_sms_only() -> None:
+    """I7: two blocks overlap on SM 0 for 99 of 101 cycles, SM 1 is full of nothing, and a pause counts for nobody."""
+    gpu = TINY.replace(max_blocks_per_sm=2, block_end=50)
+    alone = run(gpu, [UNIT]).kernels[0]
+    assert (alone.resident_warp_cycles, alone.sm_active_cycles) == (100, 100)
+    assert alone.achieved_occupancy == 1 / gpu.max_warps_per_sm
+    # Blocks 0 and 2 on SM 0 from 0 to 100 and from 2 to 102; block 1 on SM 1 from 1 to 101.
+    three = run(gpu, [UNIT], [UNIT], [UNIT]).kernels[0]
+    assert (three.resident_warp_cycles, three.sm_active_cycles) == (300, 102 + 100)
+    assert three.achieved_occupancy == 300 / (gpu.max_warps_per_sm * 202)
+    # One block at a time on one SM: between the exit of the first and the dispatch of the second it is not active.
+    one_sm = gpu.replace(sms=1, max_blocks_per_sm=1)
+    assert run(one_sm, [UNIT], [UNIT]).kernels[0].sm_active_cycles == 200
+
+
+def test_a_long_block_covers_the_short_ones_beside_it() -> None:
+    """I7: blocks that come and go while another stays add no active cycles; one that bridges a gap joins stretches."""
+    gpu = TINY.replace(sms=1, max_blocks_per_sm=2)
+    timeline = run(gpu, [chain(100)], *[[chain(5)]] * 4)
+    assert timeline.kernels[0].sm_active_cycles == 400
+
+
 def test_a_block_retires_with_its_last_warp() -> None:
     """G3: the end counts from the last exit, here of warp 0."""
     timeline = run(TINY.replace(block_end=7), [chain(10), chain(1)])

@@ -58,6 +58,19 @@ def test_states_tile_the_residency_and_add_up(case: Case) -> None:
     assert kernel.warp_instructions == sum(len(program) for block in case.blocks for program in block)
 
 
+@settings(max_examples=60, deadline=None)
+@given(case=cases())
+def test_active_cycles_are_those_with_a_resident_warp(case: Case) -> None:
+    """I7: counted cycle by cycle from the warps' residencies."""
+    timeline = play(case)
+    kernel = timeline.kernels[0]
+    active = {(w.sm, cycle) for w in timeline.warps for cycle in range(w.start_cycle, w.end_cycle)}
+    assert kernel.sm_active_cycles == len(active)
+    slots = case.gpu.max_warps_per_sm * len(active)
+    assert kernel.achieved_occupancy == (kernel.resident_warp_cycles / slots if slots else 0.0)
+    assert kernel.achieved_occupancy <= kernel.theoretical_occupancy
+
+
 @settings(max_examples=30, deadline=None)
 @given(case=cases())
 def test_looking_changes_nothing(case: Case) -> None:

@@ -12,14 +12,18 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 
 from gpusim_des import views
+from gpusim_des.gpu import load_gpu
 from gpusim_des.timeline import BlockSpan, Timeline, WarpState
-from gpusim_des.views.palette import STATE_STYLES, kernel_color
+from gpusim_des.views.palette import STATE_STYLES, kernel_color, lighter
+from gpusim_des.views.residency import mean_blocks
 
 pytest_plugins = ["tests.timelines"]
 
@@ -31,19 +35,16 @@ class Run:
     timeline: Timeline
 
 
-@dataclass
-class Row:
-    warps_per_sm: float
-    occupancy: float
-    gbs: float
-    littles_law_gbs: float
-    label: str
-
-
 def legend(ax: Axes) -> list[str]:
     found = ax.get_legend()
     assert found is not None
     return [text.get_text() for text in found.get_texts()]
+
+
+def legend_title(ax: Axes) -> str:
+    found = ax.get_legend()
+    assert found is not None
+    return found.get_title().get_text()
 
 
 def bars(ax: Axes) -> dict[str, list[tuple[float, float, float, float]]]:
@@ -130,9 +131,39 @@ def test_timeline_of_twenty_thousand_blocks_is_fast(three_waves: Timeline) -> No
     ax = views.timeline(replace(three_waves, sms=132, blocks=spans))
     draw(ax)
     assert time.perf_counter() - began < 6  # about one second; a loaded machine may be slow
-    assert sum(map(len, bars(ax).values())) == 20_000
     assert len(ax.get_yticks()) <= 24
     assert texts(ax) == []
+
+
+def test_bars_thinner_than_two_pixels_become_rows_of_shades(three_waves: Timeline) -> None:
+    """Eight slots on 132 SMs: SM 0 holds eight blocks, SM 1 four, the others none."""
+    spans = tuple(BlockSpan(0, n, n % 3 // 2, n // 3 * 2 + n % 3 % 2, 0, 10**9) for n in range(12))
+    whole = replace(three_waves.kernels[0], start_fs=0, end_fs=10**9)
+    ax = views.timeline(replace(three_waves, sms=132, blocks=spans, kernels=(whole,)))
+    assert not ax.collections
+    image = np.asarray(ax.images[0].get_array())
+    assert image.shape[0] == 132
+    assert [to_hex(image[sm, column]) for sm, column in ((0, 0), (0, -1))] == [kernel_color(0)] * 2
+    assert to_hex(image[1, 400]) == lighter(kernel_color(0), 1 - 0.5**0.6)
+    assert (image[2:] == 1).all()
+    assert legend(ax) == ["add, 8 blocks", "4 blocks", "1 block"]
+    draw(ax)
+    # The same blocks on two SMs have room for bars.
+    assert views.timeline(replace(three_waves, blocks=spans)).collections
+
+
+def test_shades_mix_the_kernels_that_run_together(two_kernels: Timeline) -> None:
+    both = replace(two_kernels, sms=2000, blocks=(BlockSpan(0, 0, 0, 0, 0, 10**8), BlockSpan(1, 0, 0, 1, 0, 10**8)))
+    image = np.asarray(views.timeline(both).images[0].get_array())
+    assert image[0, 5] == pytest.approx((np.array(to_rgb(kernel_color(0))) + to_rgb(kernel_color(1))) / 2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1000), st.integers(0, 1000)), max_size=12))
+def test_shades_hold_all_the_time_of_all_blocks(spans: list[tuple[int, int, int]]) -> None:
+    blocks = [BlockSpan(0, n, sm, n, min(a, b), max(a, b)) for n, (sm, a, b) in enumerate(spans)]
+    means = mean_blocks(blocks, {0: 0, 1: 1}, np.linspace(0.0, 1000.0, 8))
+    for sm in (0, 1):
+        assert means[sm].sum() * 1000 / 7 == pytest.approx(sum(b.end_fs - b.start_fs for b in blocks if b.sm == sm))
 
 
 @pytest.mark.parametrize("name", ["timeline", "warp_timeline", "stalls"])
@@ -202,14 +233,37 @@ def test_warp_timeline_colours_say_the_state(three_waves: Timeline) -> None:
 
 def test_warp_timeline_names_instructions_where_there_is_room(three_waves: Timeline) -> None:
     near = views.warp_timeline(three_waves, warps=[0, 1], start=0, end=36)
-    assert texts(near) == ["global_load", "global_load"]  # fp32 at 34 has one cycle left: no room
+    # Each name stands in the time before its issue, in which the warp waits to issue it.
+    assert texts(near) == ["global_load", "fp32", "global_load", "fp32"]
+    ends = [text.get_position()[0] for text in near.texts]
+    assert [round(end) for end in ends] == [14, 34, 15, 34]
+    assert all(text.get_horizontalalignment() == "right" for text in near.texts)
+    assert "it waits to issue" in legend_title(near)
     assert near.get_xlim() == (0, 36)
     inside = views.warp_timeline(three_waves, warps=[0], start=33, end=36)
     assert texts(inside) == ["fp32"]
     assert inside.texts[0].get_position() == (34.5, 0)
     far = views.warp_timeline(replace(three_waves, warps=three_waves.warps * 40))
     assert texts(far) == []
+    assert legend_title(far) == "state of the warp"
     draw(far)
+
+
+def test_titles_say_that_other_kernels_are_left_out(two_kernels: Timeline, three_waves: Timeline) -> None:
+    some = three_waves.warps[0]
+    places = ((0, 0), (0, 1), (1, 1))  # kernel and SM
+    first = replace(two_kernels, warps=tuple(replace(some, kernel=kernel, sm=sm) for kernel, sm in places))
+    assert views.warp_timeline(first, sm=0).get_title() == "Warps on SM 0: add (1 of 2 kernels) on tiny"
+    assert views.warp_timeline(first, sm=1).get_title() == "Warps on SM 1: add, _scale on tiny"
+    assert views.timeline(two_kernels, kernel=1).get_title() == "Resident blocks: _scale (1 of 2 kernels) on tiny"
+    thrice = replace(three_waves, kernels=three_waves.kernels * 3)
+    assert views.stalls(thrice, kernel=1).get_title() == "Where the warps' time went: add #2 (1 of 3 kernels) on tiny"
+
+
+def test_long_names_of_a_gpu_are_told_in_full(three_waves: Timeline) -> None:
+    name = load_gpu("h100-sxm").slice(sms=16).replace(dram_bandwidth="300 GB/s").title
+    title = views.stalls(replace(three_waves, gpu_name=name)).get_title()
+    assert title == f"Where the warps' time went: add\non {name}"
 
 
 def test_warp_timeline_shows_warps_of_the_window_only(three_waves: Timeline) -> None:
@@ -267,69 +321,6 @@ def test_stalls_of_a_kernel_without_cycles_are_empty(three_waves: Timeline) -> N
         ax = views.stalls(replace(three_waves, kernels=(empty,)), percent=percent)
         assert widths(ax) == []
         draw(ax)
-
-
-# curves
-
-
-def rows(labels: list[str]) -> list[Row]:
-    """Sixteen GB/s for each warp up to a peak of 256 GB/s, on an SM of 64 warp slots."""
-    warps = [2 ** (n % 6 + 1) for n in range(len(labels))]
-    return [Row(w, w / 64, min(15.0 * w, 250.0), 16.0 * w, label) for w, label in zip(warps, labels, strict=True)]
-
-
-def test_latency_curve_marks_the_knee_where_littles_law_meets_the_peak() -> None:
-    ax = views.latency_curve(rows([f"{n} warps" for n in range(6)]), peak_gbs=256.0)
-    assert legend(ax) == ["peak, 256 GB/s", "simulated", "Little's law"]
-    assert "knee: 16 warps (25%)" in texts(ax)
-    assert np.asarray(ax.lines[1].get_xdata()).tolist() == [2, 4, 8, 16, 32, 64]
-    assert np.asarray(ax.lines[2].get_ydata()).tolist()[:2] == [0.0, 256.0]
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("active warps per SM", "bandwidth (GB/s)")
-    draw(ax)
-
-
-def test_latency_curve_groups_rows_of_one_label() -> None:
-    own = Figure().add_subplot()
-    ax = views.latency_curve(rows(["ILP 1"] * 6) + rows(["ILP 2"] * 6), ax=own, title="copy on tiny")
-    assert ax is own
-    assert legend(ax) == ["simulated, ILP 1", "Little's law, ILP 1", "simulated, ILP 2", "Little's law, ILP 2"]
-    assert ax.get_title() == "copy on tiny"
-    draw(ax)
-
-
-def test_latency_curve_refuses_nothing_to_draw() -> None:
-    with pytest.raises(ValueError, match="rows is empty"):
-        views.latency_curve([])
-    with pytest.raises(ValueError, match=r"row 'x': warps_per_sm = 0 must be positive"):
-        views.latency_curve([Row(0, 0, 1, 1, "x")])
-
-
-def test_waves_curve_shows_both_staircases_and_full_waves() -> None:
-    blocks = list(range(1, 13))
-    formula = [-(-b // 4) * 2.0 for b in blocks]
-    ax = views.waves_curve(blocks, [t + 0.1 for t in formula], formula, capacity=4)
-    assert legend(ax) == ["full waves of 4 blocks", "simulated", "formula"]
-    assert np.asarray(ax.lines[0].get_ydata()).tolist()[::3] == formula
-    assert texts(ax) == ["1", "2", "3"]
-    assert [np.asarray(line.get_xdata())[0] for line in ax.lines[3:]] == [4.5, 8.5, 12.5]
-    draw(ax)
-
-
-def test_waves_curve_steps_where_a_wave_ends_even_between_sparse_points() -> None:
-    ax = views.waves_curve([2, 7, 10], [1.0, 2.0, 2.5], [1.0, 2.0, 3.0], capacity=5)
-    assert np.asarray(ax.lines[0].get_xdata()).tolist() == [2, 5.5, 5.5, 7, 8.5, 8.5, 10]
-    assert np.asarray(ax.lines[0].get_ydata()).tolist() == [1, 1, 2, 2, 2, 3, 3]
-
-
-def test_waves_curve_checks_its_numbers() -> None:
-    with pytest.raises(ValueError, match="blocks is empty"):
-        views.waves_curve([], [], [])
-    with pytest.raises(ValueError, match="2 numbers of blocks, 1 simulated and 2 formula times"):
-        views.waves_curve([1, 2], [1.0], [1.0, 2.0])
-    with pytest.raises(ValueError, match="blocks must rise"):
-        views.waves_curve([2, 1], [1.0, 1.0], [1.0, 1.0])
-    with pytest.raises(ValueError, match="capacity = 0"):
-        views.waves_curve([1], [1.0], [1.0], capacity=0)
 
 
 # palette

@@ -30,6 +30,7 @@ def kernel(name: str, start: int, end: int, blocks: int, stalls: dict[str, int] 
         sms=2,
         warp_instructions=shares["selected"],
         resident_warp_cycles=resident,
+        sm_active_cycles=2 * (end - start),
         stalls=shares,
         achieved_occupancy=resident / (8 * (end - start)),
         theoretical_occupancy=0.5,

@@ -7,7 +7,7 @@ compare them with results of that header for compute capabilities 7.0 to 10.0.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from gpusim_des.errors import LaunchError
@@ -116,6 +116,40 @@ def fit(gpu: Parameters, threads: int, registers: int, shared_bytes: int) -> Occ
         limits=limits,
         allocated_registers_per_block=registers_per_warp * warps,
         allocated_shared_bytes_per_block=shared,
+    )
+
+
+def misfit(gpu: Parameters, threads: int, registers: int, shared_bytes: int) -> str:
+    """Say why not one block of a launch fits on an SM, and what would.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> print(misfit(load_gpu("tiny"), 512, 64, 0))
+    a block of 512 threads with 64 registers each takes 32,768 registers, but there are 16,384 for a block and 16,384 \
+on an SM of tiny; use at most 32 registers per thread or at most 256 threads per block (limiter: registers)
+    """
+
+    def most(values: range, shape: Callable[[int], tuple[int, int, int]]) -> int:
+        return next((v for v in reversed(values) if fit(gpu, *shape(v)).blocks_per_sm), 0)
+
+    needed = fit(gpu, threads, registers, shared_bytes)
+    fewer = most(range(gpu.warp_size, threads, gpu.warp_size), lambda v: (v, registers, shared_bytes))
+    less = most(range(1, registers), lambda v: (threads, v, shared_bytes)) if "registers" in needed.limiter else 0
+    remedies = [f"at most {less} registers per thread"] * bool(less) + [f"at most {fewer} threads per block"] * bool(
+        fewer
+    )
+    facts = {
+        "registers": f"takes {needed.allocated_registers_per_block:,} registers, but there are "
+        f"{gpu.registers_per_block:,} for a block and {gpu.registers_per_sm:,} on an SM of {gpu.name}",
+        "shared_mem": f"takes {format_bytes(needed.allocated_shared_bytes_per_block)} of shared memory, the system's "
+        f"share included, but an SM of {gpu.name} has {format_bytes(gpu.shared_bytes_per_sm)}",
+        "warps": f"has {cdiv(threads, gpu.warp_size)} warps, but an SM of {gpu.name} has room for fewer",
+    }
+    fact = next(text for name, text in facts.items() if name in needed.limiter)
+    return (
+        f"a block of {threads} threads with {registers} registers each {fact}; "
+        f"use {' or '.join(remedies) or 'smaller tiles'} (limiter: {needed.limiter})"
     )
 
 

@@ -18,11 +18,14 @@ _KEYS_BY_NAME: dict[str, Key] = {
     **{key.field: key for key in ALL_KEYS if key.field},
 }
 
+_SM_CLOCK = _KEYS_BY_NAME["sm_clock"]
 
-def changed_fields(gpu: Parameters, changes: Mapping[str, object]) -> dict[str, Any]:
-    """Turn the arguments of `GPU.replace` into fields of `GPU`; raises `ModelError`."""
+
+def changed_fields(gpu: Parameters, changes: Mapping[str, object]) -> tuple[dict[str, Any], list[str]]:
+    """Turn the arguments of `GPU.replace` into fields of `GPU`, and name the parameters; raises `ModelError`."""
     fields: dict[str, Any] = {}
     notes = dict(gpu.source_notes)
+    clock = _clock(gpu, changes)
     for name, raw in changes.items():
         if name in ("name", "title"):
             fields[name] = raw
@@ -34,23 +37,31 @@ def changed_fields(gpu: Parameters, changes: Mapping[str, object]) -> dict[str, 
             )
         if key.field in fields:
             raise ModelError(f"{key.field} is changed twice: {name!r} is another name of it")
-        fields[key.field] = _final_value(key, raw)
+        fields[key.field] = _final_value(key, raw, clock)
         notes[key.field] = "changed by replace()"
+    names = [n for n in fields if n not in ("name", "title") and fields[n] != getattr(gpu, n, None)]
     pipes = tuple(_changed_pipe(pipe, fields) for pipe in gpu.pipes)
     for keys in PIPE_KEYS.values():
         for key in keys:
             fields.pop(key.field, None)
-    return {**fields, "pipes": pipes, "source_notes": tuple(notes.items())}
+    return {**fields, "pipes": pipes, "source_notes": tuple(notes.items())}, names
 
 
-def _final_value(key: Key, raw: object) -> object:
+def _clock(gpu: Parameters, changes: Mapping[str, object]) -> int:
+    """Return the SM clock after the changes: latencies that are given as times are counted in its cycles."""
+    raw = next((raw for name, raw in changes.items() if _KEYS_BY_NAME.get(name) is _SM_CLOCK), None)
+    clock = gpu.sm_clock_hz if raw is None else _final_value(_SM_CLOCK, raw, gpu.sm_clock_hz)
+    return clock if isinstance(clock, int) else gpu.sm_clock_hz  # what is no clock is refused by the check
+
+
+def _final_value(key: Key, raw: object, sm_clock_hz: int) -> object:
     if key.kind in ("ratio", "choice"):
         return read_value(key, raw)
     if key.kind == "count" and isinstance(raw, str) and raw.strip().isdecimal():
         return int(raw)  # the command line has only texts
     if key.kind == "sizes" and isinstance(raw, (list, tuple)) and not any(isinstance(part, str) for part in raw):
         return tuple(raw)
-    return read_value(key, raw) if isinstance(raw, str) or key.kind == "sizes" else raw
+    return read_value(key, raw, sm_clock_hz) if isinstance(raw, str) or key.kind == "sizes" else raw
 
 
 def _changed_pipe(pipe: Pipe, fields: Mapping[str, Any]) -> Pipe:

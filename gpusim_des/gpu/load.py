@@ -13,7 +13,7 @@ from gpusim_des.errors import ModelError
 from gpusim_des.gpu.model import GPU
 from gpusim_des.gpu.parameters import Pipe
 from gpusim_des.gpu.schema import ALL_KEYS, KEYS, PIPE_KEYS, SECTIONS, Key, suggest
-from gpusim_des.gpu.values import FieldValue, read_value
+from gpusim_des.gpu.values import FieldValue, Written, example, read_value
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -78,7 +78,7 @@ def load_gpu(name_or_path: GPULike) -> GPU:
         return _load_file(path)
     names = list_gpus()
     if text not in names:
-        hint = suggest(text.lower(), names)
+        hint = suggest(text, names)
         known = "" if hint.startswith("known") else f"; known: {', '.join(names)}"
         raise ModelError(
             f"there is no GPU model {text!r}: {hint}{known}; a file of your own is given by a path that ends in .toml"
@@ -93,8 +93,10 @@ def _load_file(path: Path) -> GPU:
     missing = next((key for key in ALL_KEYS if not key.optional and key.label not in entries), None)
     if missing is not None:
         table = "" if inherited else f"; there is no table for its compute capability, known: {', '.join(_tables())}"
-        raise ModelError(f"{path}: the key {missing.label} is missing{table}")
-    values: dict[str, Any] = {label: _value(_KEYS[label], *entry) for label, entry in entries.items()}
+        raise ModelError(f"{path}: the key {_missing(missing)}{table}")
+    clock = _value(_KEYS["sm_clock"], *entries["sm_clock"])
+    assert isinstance(clock, int)
+    values: dict[str, Any] = {label: _value(_KEYS[label], *entry, clock) for label, entry in entries.items()}
     try:
         gpu = GPU(
             name=path.stem,
@@ -102,13 +104,18 @@ def _load_file(path: Path) -> GPU:
             pipes=tuple(_pipe(pipe, values) for pipe in PIPE_KEYS),
             source_notes=tuple((_KEYS[label].field, entries[label][1]) for label in entries if entries[label][1]),
         )
-        _check_channel_bandwidth(gpu, values)
+        _check_channel_bandwidth(gpu, values, entries)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     return gpu
 
 
 _KEYS: dict[str, Key] = {key.label: key for key in ALL_KEYS}
+
+
+def _missing(key: Key) -> str:
+    place = f" under [{key.section}]" if key.section else " at the top"
+    return f"{key.label} is missing, for example {example(key)}{place}"
 
 
 def _tables() -> tuple[str, ...]:
@@ -119,7 +126,7 @@ def _tables() -> tuple[str, ...]:
 
 def _inherited(own: Entries, path: Path) -> Entries:
     if "compute_capability" not in own:
-        raise ModelError(f"{path}: the key compute_capability is missing")
+        raise ModelError(f"{path}: the key {_missing(_KEYS['compute_capability'])}")
     capability = _value(_KEYS["compute_capability"], *own["compute_capability"])
     if capability not in _tables():
         return {}
@@ -138,7 +145,7 @@ def _entries(path: Path) -> Entries:
 
 def _exact_number(text: str) -> Fraction | float:
     try:
-        return Fraction(text.replace("_", ""))
+        return Written(text, Fraction(text.replace("_", "")))
     except ValueError:  # inf and nan, which the schema then refuses
         return float(text)
 
@@ -149,9 +156,17 @@ def _collect(table: Mapping[str, Any], section: str, path: Path, entries: Entrie
         if isinstance(raw, dict) and (label in SECTIONS or label == "pipes"):
             _collect(raw, label, path, entries)
         elif label not in _KEYS:
-            raise ModelError(f"{path}: unknown key {label} = {raw!r}: {_nearest(label, section)}")
+            raise ModelError(f"{path}: unknown {_shown(label, raw)}: {_nearest(label, section)}")
         else:
             entries[label] = (*_value_and_source(raw, label, path), path)
+
+
+def _shown(label: str, raw: object) -> str:
+    """Name what is unknown, with its value; the contents of a whole table would only hide the rest of the message."""
+    if isinstance(raw, dict) and "value" not in raw:
+        return f"table [{label}]"
+    raw = raw["value"] if isinstance(raw, dict) else raw
+    return f"key {label} = {raw!r}"
 
 
 def _nearest(label: str, section: str) -> str:
@@ -174,9 +189,9 @@ def _value_and_source(raw: object, label: str, path: Path) -> tuple[object, str]
     return raw["value"], source
 
 
-def _value(key: Key, raw: object, _source: str, path: Path) -> FieldValue:
+def _value(key: Key, raw: object, _source: str, path: Path, sm_clock_hz: int | None = None) -> FieldValue:
     try:
-        return read_value(key, raw)
+        return read_value(key, raw, sm_clock_hz)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
 
@@ -191,7 +206,7 @@ def _pipe(name: str, values: Mapping[str, Any]) -> Pipe:
     )
 
 
-def _check_channel_bandwidth(gpu: GPU, values: Mapping[str, Any]) -> None:
+def _check_channel_bandwidth(gpu: GPU, values: Mapping[str, Any], entries: Entries) -> None:
     stated = values.get("memory.dram_channel_bandwidth")
     if stated is None:
         return
@@ -199,7 +214,7 @@ def _check_channel_bandwidth(gpu: GPU, values: Mapping[str, Any]) -> None:
     # Data sheets round: 0.1 % is less than any real difference between two products.
     if abs(total - gpu.dram_bandwidth_bytes_per_s) * 1000 > gpu.dram_bandwidth_bytes_per_s:
         raise ModelError(
-            f"memory.dram_channels = {gpu.dram_channels} times memory.dram_channel_bandwidth = {stated} B/s is "
-            f"{total} B/s, which contradicts memory.dram_bandwidth = {gpu.dram_bandwidth_bytes_per_s} B/s: "
-            "they must agree within 0.1 %"
+            f"memory.dram_channels = {gpu.dram_channels} times memory.dram_channel_bandwidth = "
+            f"{entries['memory.dram_channel_bandwidth'][0]!r} is {total} B/s, which contradicts memory.dram_bandwidth "
+            f"= {entries['memory.dram_bandwidth'][0]!r}: they must agree within 0.1 %"
         )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from gpusim_des.errors import ModelError
 from gpusim_des.gpu.change import changed_fields
 from gpusim_des.gpu.check import check
 from gpusim_des.gpu.parameters import Parameters
+
+LONGEST_REMARK = 3
+"""Changed parameters that a title names; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class GPU(Parameters):
 
         DRAM channels are rounded and at least one; bandwidth, L2 and memory keep their proportion. The dispatch
         interval grows in proportion: with fewer SMs behind one block scheduler, every SM is still fed at the same
-        rate. The title says that it is a slice.
+        rate. The title says that it is a slice, and of what; a slice of a slice is one of the whole GPU.
 
         Raises
         ------
@@ -48,6 +52,8 @@ class GPU(Parameters):
         >>> part = load_gpu("h100-sxm").slice(sms=33)
         >>> part.title, part.dram_channels, part.l2_bytes * 4
         ('NVIDIA H100 SXM5 80 GB (33 of 132 SMs)', 40, 52428800)
+        >>> part.slice(sms=4).title
+        'NVIDIA H100 SXM5 80 GB (4 of 132 SMs)'
         """
         if not isinstance(sms, int) or isinstance(sms, bool) or not 1 <= sms <= self.sms:
             raise ModelError(
@@ -56,9 +62,11 @@ class GPU(Parameters):
         if sms == self.sms:
             return self
         share = Fraction(sms, self.sms)
+        # Who changed the number of SMs after slicing made another whole.
+        whole = self.slice_of[1] if self.slice_of and "sms" not in self.changed else self.sms
         return dataclasses.replace(
             self,
-            title=f"{self.title} ({sms} of {self.sms} SMs)",
+            **_remarks(self, (sms, whole), self.changed),
             sms=sms,
             dram_channels=max(1, round(self.dram_channels * share)),
             dram_bandwidth_bytes_per_s=round(self.dram_bandwidth_bytes_per_s * share),
@@ -68,11 +76,12 @@ class GPU(Parameters):
         )
 
     def replace(self, **changes: object) -> GPU:
-        """Return the same GPU with some parameters changed, checked again.
+        """Return the same GPU with some parameters changed, checked again; the title says which.
 
         A parameter is named by its field or by its key in the file, with or without the table; a value is final, in
         the unit of the field, or a text with a unit. A pipe's parameters are named like ``fp32_lanes``,
-        ``fp32_scope`` and ``fp32_latency_cycles``.
+        ``fp32_scope`` and ``fp32_latency_cycles``. A number of cycles may be given as a time: it becomes the nearest
+        whole number of SM cycles, a half rounds up. A title that is given is the title, without remarks.
 
         Raises
         ------
@@ -85,5 +94,23 @@ class GPU(Parameters):
         >>> gpu = load_gpu("tiny").replace(dram_bandwidth="128 GB/s", fp32_latency_cycles=8)
         >>> gpu.dram_bandwidth_bytes_per_s, gpu.pipe("fp32").latency_cycles
         (128000000000, 8)
+        >>> gpu.title
+        'tiny (two SMs, round numbers) (changed: dram_bandwidth_bytes_per_s, fp32_latency_cycles)'
+        >>> load_gpu("h100-sxm").replace(dram_latency="400 ns").dram_latency_cycles
+        792
         """
-        return dataclasses.replace(self, **changed_fields(self, changes))
+        fields, names = changed_fields(self, changes)
+        if "title" in fields:
+            remarks: dict[str, Any] = {"product": "", "slice_of": None, "changed": ()}
+        else:
+            remarks = _remarks(self, self.slice_of, tuple(dict.fromkeys((*self.changed, *names))))
+        return dataclasses.replace(self, **{**remarks, **fields})
+
+
+def _remarks(gpu: GPU, slice_of: tuple[int, int] | None, changed: tuple[str, ...]) -> dict[str, Any]:
+    """Fields that say what `gpu` is now, and its new title."""
+    product = gpu.product or gpu.title
+    part = f" ({slice_of[0]} of {slice_of[1]} SMs)" if slice_of else ""
+    more = f" and {len(changed) - LONGEST_REMARK} more" if len(changed) > LONGEST_REMARK else ""
+    named = f" (changed: {', '.join(changed[:LONGEST_REMARK])}{more})" if changed else ""
+    return {"title": product + part + named, "product": product, "slice_of": slice_of, "changed": changed}

@@ -48,8 +48,8 @@ class Parameters:
 
     name: str
     """The file's name without ``.toml``."""
-    title: str
-    """The product, for people."""
+    title: str = dataclasses.field(compare=False)
+    """The product, for people, with remarks on what was sliced and changed."""
     compute_capability: str
     sms: int
     sm_clock_hz: int
@@ -128,6 +128,12 @@ class Parameters:
     dram_efficiency_mixed: Fraction
     """Share of the peak that streams of reads and writes reach."""
 
+    product: str = dataclasses.field(default="", compare=False, repr=False)
+    """The title without remarks; empty where nothing was sliced or changed."""
+    slice_of: tuple[int, int] | None = dataclasses.field(default=None, compare=False, repr=False)
+    """SMs of the slice and of the whole GPU."""
+    changed: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
+    """Fields that `replace` changed."""
     source_notes: tuple[tuple[str, str], ...] = dataclasses.field(default=(), compare=False, repr=False)
     """Pairs of field and source; read them through `sources`."""
 

@@ -1,7 +1,8 @@
 """The keys of a GPU model: where each stands in the TOML file, what it may hold, and the field it fills.
 
 A key is named like its field without the unit, because the unit stands in the value: ``l2_size = "50 MiB"`` fills
-``GPU.l2_bytes``. Cycles are SM clock cycles throughout.
+``GPU.l2_bytes``. Cycles are SM clock cycles throughout; a number of cycles may also be given as a time, which becomes
+the nearest whole number of cycles (a half rounds up).
 """
 
 from __future__ import annotations
@@ -131,14 +132,34 @@ SECTIONS: tuple[str, ...] = tuple(dict.fromkeys(key.section for key in ALL_KEYS)
 """Every table of a model file; the empty name is the top."""
 
 
+MOST_SUGGESTIONS = 3
+"""Names that a suggestion lists at most."""
+
+SHORTEST_PART = 3
+"""Letters from which on a part of a name, not only its beginning, points to it."""
+
+
 def suggest(wrong: str, known: Iterable[str]) -> str:
     """Say which known name `wrong` resembles, or list them all when none does.
 
+    Names that begin with `wrong` come first, then names that contain it, then similar ones; case and punctuation do
+    not count. Of several that begin with or contain it the shortest say least that was not meant, so they lead.
+
+    >>> suggest("H100", ["a100-sxm", "h100-pcie", "h100-sxm"])
+    "did you mean 'h100-sxm' or 'h100-pcie'?"
     >>> suggest("l2_sise", ["l1_size", "l2_size", "sms"])
     "did you mean 'l2_size'?"
     >>> suggest("zzz", ["a", "b"])
     'known: a, b'
     """
     names = list(known)
-    near = difflib.get_close_matches(wrong, names, n=1, cutoff=0.5)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+    asked = _bare(wrong)
+    near = [name for name in names if asked and _bare(name).startswith(asked)]
+    if not near and len(asked) >= SHORTEST_PART:
+        near = [name for name in names if asked in _bare(name)]
+    near = sorted(near, key=len)[:MOST_SUGGESTIONS] or difflib.get_close_matches(wrong.lower(), names, n=1, cutoff=0.5)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"known: {', '.join(names)}"
+
+
+def _bare(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 
 from gpusim_des import units
@@ -13,8 +15,40 @@ FieldValue = str | int | Fraction | tuple[int, ...]
 """What a field of a GPU holds."""
 
 
-def read_value(key: Key, raw: object) -> FieldValue:
+class Written(Fraction):
+    """An exact number that is shown as somebody wrote it.
+
+    Examples
+    --------
+    >>> ratio = Written("2500/2394.5", Fraction(5000, 4789))
+    >>> ratio, ratio == Fraction(5000, 4789), ratio + 1
+    (2500/2394.5, True, Fraction(9789, 4789))
+    """
+
+    __slots__ = ("text",)
+
+    text: str
+
+    def __new__(cls, text: str, value: Fraction) -> Written:
+        """Keep the text beside the value."""
+        self = super().__new__(cls, value)
+        self.text = text
+        return self
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def __reduce__(self) -> tuple[type[Written], tuple[str, Fraction]]:
+        return type(self), (self.text, Fraction(self.numerator, self.denominator))
+
+
+def read_value(key: Key, raw: object, sm_clock_hz: int | None = None) -> FieldValue:
     """Read `raw` by the rules of `key`: exact, and with its unit where the key has one.
+
+    With the clock of the SM a number of cycles may be given as a time: ``"400 ns"``. It becomes the nearest whole
+    number of cycles; a half rounds up.
 
     Raises
     ------
@@ -32,7 +66,24 @@ def read_value(key: Key, raw: object) -> FieldValue:
         ...
     gpusim_des.errors.ModelError: memory.l2_size = 50: must be a text with a unit of bytes, for example "48 KiB"
     """
+    if key.dimension == "cycles" and sm_clock_hz is not None and isinstance(raw, str):
+        with suppress(ValueError):  # no time: read as cycles below, which has the fitting message
+            return math.floor(units.parse(raw, "s") * sm_clock_hz + Fraction(1, 2))
     return _READERS[key.kind](key, raw)
+
+
+def example(key: Key) -> str:
+    """Return a line of a model file that gives `key` a possible value.
+
+    >>> from gpusim_des.gpu.schema import KEYS
+    >>> [example(key) for key in KEYS if key.name in ("sms", "l2_size", "scheduler_policy")]
+    ['sms = 32', 'scheduler_policy = "gto"', 'l2_size = "48 KiB"']
+    """
+    by_kind: dict[Kind, str] = {"text": '"9.0"', "count": "32", "ratio": "0.95", "sizes": '["0 KiB", "64 KiB"]'}
+    value = by_kind.get(key.kind)
+    if value is None:
+        value = f'"{key.choices[0] if key.dimension is None else _EXAMPLES[key.dimension]}"'
+    return f"{key.name} = {value}"
 
 
 def _wrong(key: Key, raw: object, rule: str) -> ModelError:
@@ -79,7 +130,8 @@ def _exact(key: Key, raw: object) -> Fraction:
     try:
         return units.parse(raw, key.dimension)
     except ValueError as error:
-        raise ModelError(f"{key.label}: {error}") from None
+        time = ', or a time such as "20 ns"' if key.dimension == "cycles" else ""
+        raise ModelError(f"{key.label}: {error}{time}") from None
 
 
 def _quantity(key: Key, raw: object) -> int:
@@ -101,7 +153,9 @@ def _sizes(key: Key, raw: object) -> tuple[int, ...]:
 
 def _ratio(key: Key, raw: object) -> Fraction:
     rule = 'must be a number such as 0.95 or a quotient such as "3180/3352.3"'
-    if isinstance(raw, (int, Fraction)) and not isinstance(raw, bool):
+    if isinstance(raw, Fraction):
+        return raw
+    if isinstance(raw, int) and not isinstance(raw, bool):
         return Fraction(raw)
     if not isinstance(raw, (str, float)):
         raise _wrong(key, raw, rule)
@@ -111,7 +165,7 @@ def _ratio(key: Key, raw: object) -> Fraction:
         numbers = [Fraction(part.strip()) for part in parts]
         if len(numbers) > 2:
             raise _wrong(key, raw, rule)
-        return numbers[0] / (numbers[1] if len(numbers) == 2 else 1)
+        return Written(str(raw), numbers[0] / (numbers[1] if len(numbers) == 2 else 1))
     except (ValueError, ZeroDivisionError):
         raise _wrong(key, raw, rule) from None
 

@@ -24,6 +24,7 @@ class KernelRun:
         self.occupancy: Occupancy = occupancy(gpu, trace.config.threads_per_block, trace.registers, trace.shared_bytes)
         self.stalls = [0] * len(WarpState)
         self.resident_warp_cycles = 0
+        self._active: list[list[tuple[int, int]]] = [[] for _ in range(gpu.sms)]
         self.warp_instructions = 0
         self.read_granules = 0
         self.write_granules = 0
@@ -48,6 +49,16 @@ class KernelRun:
         age = self._next_age
         self._next_age += warps
         return age
+
+    def was_resident(self, sm: int, start: int, end: int) -> None:
+        """Hear that a block had warps on an SM from cycle `start` to `end`; cycles of several blocks count once.
+
+        Blocks retire in the order of their ends, so only the latest stretches can touch a new one.
+        """
+        stretches = self._active[sm]
+        while stretches and stretches[-1][1] >= start:
+            start = min(start, stretches.pop()[0])
+        stretches.append((start, end))
 
     def block_retired(self) -> None:
         """Count a block whose slot is free again."""
@@ -76,7 +87,8 @@ class KernelRun:
         """Return the record of the finished kernel."""
         gpu, trace = self.gpu, self.trace
         cycles = -(-(self.end_fs - self.start_fs) // gpu.sm_period_fs)
-        slots = gpu.max_warps_per_sm * gpu.sms * cycles
+        active = sum(end - start for stretches in self._active for start, end in stretches)
+        slots = gpu.max_warps_per_sm * active
         reads = self.read_granules * gpu.dram_granule_bytes
         writes = self.write_granules * gpu.dram_granule_bytes
         return KernelTiming(
@@ -90,6 +102,7 @@ class KernelRun:
             sms=gpu.sms,
             warp_instructions=self.warp_instructions,
             resident_warp_cycles=self.resident_warp_cycles,
+            sm_active_cycles=active,
             stalls={state.suffix: self.stalls[state] for state in WarpState},
             achieved_occupancy=self.resident_warp_cycles / slots if slots else 0.0,
             theoretical_occupancy=self.occupancy.occupancy,

@@ -164,6 +164,7 @@ class StreamingMultiprocessor:
         now = self.env.now
         run = block.run
         self._probe.block(BlockSpan(run.number, block.block, self.number, block.slot, block.dispatched_fs, now))
+        run.was_resident(self.number, block.warps[0].start, block.last_exit)
         run.block_retired()
         self._retired()
 

@@ -14,7 +14,6 @@ import gzip
 import heapq
 import io
 import os
-import secrets
 from collections import defaultdict
 from collections.abc import Iterator
 from json import JSONEncoder
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpusim_des.timeline import HasTimeline, KernelTiming, Timeline, WarpHistory, WarpState
-from gpusim_des.views.figure import FS_PER_US, timeline_of
+from gpusim_des.views.figure import FS_PER_US, timeline_of, whole_file
 
 GPU = "GPU"
 """Name of the process that holds the kernels."""
@@ -103,21 +102,13 @@ def save_chrome_trace(
     FileNotFoundError
         If the folder does not exist.
     """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
-    trace = chrome_trace(sim, max_events=max_events)
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with draft.open("xb") as raw:
-            if target.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
-                    _write(trace, io.TextIOWrapper(packed, encoding="utf-8", newline="\n"))
-            else:
-                _write(trace, io.TextIOWrapper(raw, encoding="utf-8", newline="\n"))
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with whole_file(path) as draft, draft.open("xb") as raw:
+        trace = chrome_trace(sim, max_events=max_events)
+        if Path(path).suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=raw, mode="wb", compresslevel=6, mtime=0) as packed:
+                _write(trace, io.TextIOWrapper(packed, encoding="utf-8", newline="\n"))
+        else:
+            _write(trace, io.TextIOWrapper(raw, encoding="utf-8", newline="\n"))
 
 
 def _write(trace: dict[str, Any], text: io.TextIOWrapper) -> None:

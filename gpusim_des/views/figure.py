@@ -10,8 +10,11 @@ beside the data.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpusim_des.timeline import HasTimeline, Timeline
@@ -42,6 +45,15 @@ class Bar(NamedTuple):
 LONGEST_NAME = 40
 """Characters of a kernel's name that are shown; compiled names can have hundreds."""
 
+LONGEST_LINE = 70
+"""Characters of a title's line, after which the GPU goes to the next one."""
+
+MOST_BELOW = 8
+"""Entries of a legend below the data; more would take its height."""
+
+WIDEST_LEGEND = 0.22
+"""Share of the width that a legend may take beside the data; a wider one goes below."""
+
 LEGEND_ROWS = 16
 """Entries of a legend beside a figure; the rest is counted in the last one."""
 
@@ -69,8 +81,30 @@ def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
     return Figure(figsize=(width, height), layout="constrained", dpi=150).add_subplot()
 
 
+@contextmanager
+def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
+    """Give another name to write to and rename at the end, so that the file appears whole or not at all.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder does not exist.
+    """
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield draft
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def save(ax: Axes, path: str | PathLike[str], *, dpi: float = 150) -> None:
     """Write the figure that `ax` belongs to; the ending of `path` chooses the format (.png, .svg, .pdf).
+
+    The file appears whole or not at all. Without an ending it is a PNG.
 
     Raises
     ------
@@ -78,7 +112,8 @@ def save(ax: Axes, path: str | PathLike[str], *, dpi: float = 150) -> None:
         If the folder does not exist.
     """
     root = ax.figure.figure  # a sub-figure leads to its figure
-    root.savefig(path, dpi=dpi)
+    with whole_file(path) as draft, draft.open("xb") as file:  # the draft's own ending would mean another format
+        root.savefig(file, dpi=dpi, format=Path(path).suffix[1:] or "png")
 
 
 def height(rows: int, *, row: float, entries: int, most: float = 8.0) -> float:
@@ -147,10 +182,19 @@ def kernel_labels(timeline: Timeline) -> list[str]:
 
 
 def where(timeline: Timeline, kernels: Sequence[int]) -> str:
-    """Kernel and GPU for a title, for example ``vector_add on H100 SXM``."""
-    names = list(dict.fromkeys(plain(timeline.kernels[k].name) for k in kernels))
-    text = ", ".join(names) if len(names) <= 3 else f"{len(names)} kernels"
-    return f"{text} on {plain(timeline.gpu_name)}"
+    """Kernel and GPU for a title, for example ``vector_add on H100 SXM``; says when other kernels are left out."""
+    count = len(timeline.kernels)
+    if len(set(kernels)) < count:  # of several launches of one name, say which
+        labels = kernel_labels(timeline)
+        names = [labels[k] for k in kernels]
+        part = f" ({len(names)} of {count} kernels)"
+    else:
+        names = list(dict.fromkeys(plain(timeline.kernels[k].name) for k in kernels))
+        part = ""
+    text = (", ".join(names) if len(names) <= 3 else f"{len(names)} kernels") + part
+    # A changed GPU says so at the end of its name, which must not be cut off.
+    gpu = timeline.gpu_name.replace("$", r"\$")
+    return f"{text}{' ' if len(text) + len(gpu) <= LONGEST_LINE else chr(10)}on {gpu}"
 
 
 def time_axis(ax: Axes, unit: Unit, start: float, end: float) -> None:
@@ -209,8 +253,25 @@ def open_frame(ax: Axes) -> None:
 
 
 def outside_legend(ax: Axes, handles: Sequence[Artist], title: str | None = None) -> None:
-    """Put a legend to the right of the data, where it covers nothing."""
+    """Put a legend to the right of the data, where it covers nothing, or below if its labels are long."""
+    from matplotlib.transforms import ScaledTranslation
+
     shown = list(handles)
+    width = size_in_points(ax)[0]
+    widest = 34 + 5.6 * max((len(str(h.get_label())) for h in shown), default=0)  # of ten points, with its handle
+    if widest > WIDEST_LEGEND * width / 0.775 and len(shown) <= MOST_BELOW:
+        below = ScaledTranslation(0, -38 / 72, ax.figure.dpi_scale_trans)  # leaves room for the axis
+        ax.legend(
+            handles=shown,
+            title=title,
+            loc="upper center",
+            bbox_to_anchor=(0.5, 0.0),
+            bbox_transform=ax.transAxes + below,
+            borderaxespad=0.0,
+            frameon=False,
+            ncols=max(1, min(len(shown), int(width / 0.775 / widest))),
+        )
+        return
     if len(shown) > LEGEND_ROWS:
         left = len(shown) - (LEGEND_ROWS - 1)
         shown = [*shown[: LEGEND_ROWS - 1], patch(Style("none"), f"… and {left} more")]

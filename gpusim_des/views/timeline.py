@@ -10,6 +10,7 @@ from gpusim_des.timeline import BlockSpan, HasTimeline, Timeline
 from gpusim_des.views import figure, palette
 from gpusim_des.views.figure import Bar, Unit
 from gpusim_des.views.palette import Style
+from gpusim_des.views.residency import draw_residency, residency_legend
 from gpusim_des.views.warp_timeline import warp_timeline
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ ROW_FILL = 0.86
 
 MOST_SEPARATED_ROWS = 40
 """With more SMs their rows touch: gaps of less than a pixel would only make a pattern."""
+
+THINNEST_BAR = 1.0
+"""Points, two pixels of a new figure: thinner bars would only make a pattern with the pixels."""
 
 MOST_NUMBERED_BLOCKS = 600
 """Above this many blocks no numbers are written on them."""
@@ -45,7 +49,8 @@ def timeline(
 
     A row is an SM, a bar a block from its dispatch to the moment its slot is free again; blocks that are resident at
     the same time lie below each other. Each kernel has its colour, and a block that follows another in the same slot
-    the other shade of it: a column of one shade is a wave.
+    the other shade of it: a column of one shade is a wave. Where bars would be too thin to see, an SM's row is
+    darker the more blocks are resident.
 
     Parameters
     ----------
@@ -82,15 +87,19 @@ def timeline(
     rows = _rows(record, sms)
     bars = _bars(record, kernels, rows)
     entries = _legend(record, bars)
+    slots = 1 + max((b.slot for b, _ in bars), default=0)
 
     ax = figure.new_axes(ax, 11.0, figure.height(len(rows), row=0.42, entries=len(entries)))
-    slots = 1 + max((b.slot for b, _ in bars), default=0)
     low, high = _extent(record, kernels, bars)
     figure.time_axis(ax, unit, low / scale, high / scale)
     _sm_axis(ax, list(rows))
-    _draw(ax, bars, rows, slots, scale)
-    _number(ax, bars, rows, slots, scale)
-    figure.outside_legend(ax, entries)
+    if figure.size_in_points(ax)[1] / len(rows) / slots < THINNEST_BAR:
+        most = draw_residency(ax, [b for b, _ in bars], rows, scale)
+        figure.outside_legend(ax, residency_legend(record, kernels, most), title="shade: resident blocks")
+    else:
+        _draw(ax, bars, rows, slots, scale)
+        _number(ax, bars, rows, slots, scale)
+        figure.outside_legend(ax, entries)
     ax.set_title(f"Resident blocks: {figure.where(record, kernels)}")
     return ax
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -36,8 +37,9 @@ def warp_timeline(
 ) -> Axes:
     """Draw the state of each warp of one SM over time.
 
-    A row is a warp, named ``block.warp``; its colour is its state in that cycle. Dark is an issued instruction,
-    whose name stands beside it where there is room: zoom in with `start` and `end`.
+    A row is a warp, named ``block.warp``; its colour is its state in that cycle. Dark is an issued instruction. Its
+    name stands on it or, where that is too narrow, before it, in the time in which the warp waits to issue it; names
+    that do not fit are left out: zoom in with `start` and `end`.
 
     Parameters
     ----------
@@ -81,9 +83,10 @@ def warp_timeline(
     several = len({w.kernel for w in rows}) > 1
     _warp_axis(ax, rows, several)
     states = _draw(ax, rows, period, scale)
-    _name_issues(ax, rows, period, scale)
+    named = _name_issues(ax, rows, period, scale)
     entries = [figure.patch(palette.STATE_STYLES[state], state.suffix) for state in sorted(states)]
-    figure.outside_legend(ax, entries, title="state of the warp")
+    title = "state of the warp" + "\n(names: the instruction\nthat it waits to issue,\nor issues)" * named
+    figure.outside_legend(ax, entries, title=title)
     shown = sorted({w.kernel for w in rows})
     ax.set_title(f"Warps on SM {rows[0].sm}: {figure.where(record, shown)}")
     return ax
@@ -132,26 +135,30 @@ def _draw(ax: Axes, rows: Sequence[WarpHistory], period: int, scale: int) -> set
     return set(groups)
 
 
-def _name_issues(ax: Axes, rows: Sequence[WarpHistory], period: int, scale: int) -> None:
-    """Write the name of each instruction on its cycle, or right after it before the warp's next issue, if it fits."""
+def _name_issues(ax: Axes, rows: Sequence[WarpHistory], period: int, scale: int) -> bool:
+    """Write the name of each instruction on its cycle, or before it back to the warp's last issue, if it fits.
+
+    Returns whether any name was written.
+    """
     low, high = ax.get_xlim()
     shown = [
-        (row, issue, following.cycle if following else warp.end_cycle)
+        (row, issue, last.cycle + 1 if last else warp.start_cycle)
         for row, warp in enumerate(rows)
-        for issue, following in zip(warp.issues, [*warp.issues[1:], None], strict=True)
+        for last, issue in zip([None, *warp.issues[:-1]], warp.issues, strict=True)
         if low <= issue.cycle * period / scale < high
     ]
     width, height = figure.size_in_points(ax)
     if len(shown) > MOST_NAMED_ISSUES or height / len(rows) < OP_FONT:
-        return
+        return False
     halo = figure.halo()
     per_cycle = width * period / scale / (high - low)
-    for row, issue, until in shown:
+    for row, issue, since in shown:
         wide = OP_FONT * (0.62 * len(issue.op) + 0.5)
-        free = min(until, int(high * scale / period)) - issue.cycle - 1
+        free = issue.cycle - max(since, math.ceil(low * scale / period))
         if wide <= per_cycle:
             x = (issue.cycle + 0.5) * period / scale
             ax.text(x, row, issue.op, fontsize=OP_FONT, color="white", ha="center", va="center", clip_on=True)
         elif wide <= per_cycle * free:
-            x = (issue.cycle + 1) * period / scale + 0.25 * OP_FONT * (high - low) / width
-            ax.text(x, row, issue.op, fontsize=OP_FONT, va="center", clip_on=True, path_effects=halo)
+            x = issue.cycle * period / scale - 0.25 * OP_FONT * (high - low) / width
+            ax.text(x, row, issue.op, fontsize=OP_FONT, ha="right", va="center", clip_on=True, path_effects=halo)
+    return bool(ax.texts)

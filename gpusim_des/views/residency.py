@@ -1,0 +1,93 @@
+"""How many blocks were resident on each SM, as rows of shades: for pictures with more blocks than pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.timeline import BlockSpan, Timeline
+from gpusim_des.views import figure, palette
+from gpusim_des.views.palette import Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.patches import Patch
+
+COLUMNS = 800
+"""Columns of time, about as many as a figure has pixels for them."""
+
+GAMMA = 0.6
+"""Below 1: one block of many can still be told from none."""
+
+
+def mean_blocks(spans: Sequence[BlockSpan], rows: Mapping[int, int], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean number of resident blocks in each row (SM) and column of time, exact up to rounding.
+
+    Columns lie between neighbouring `edges` (femtoseconds), which are equally far apart. A span that covers a part of a
+    column counts by that part, so that nothing depends on where the columns happen to lie.
+
+    Examples
+    --------
+    >>> spans = [BlockSpan(0, 0, 0, 0, 0, 15), BlockSpan(0, 1, 0, 1, 10, 20)]
+    >>> mean_blocks(spans, {0: 0}, np.array([0.0, 10.0, 20.0]))
+    array([[1. , 1.5]])
+    """
+    # The integral over time of the number of blocks grows by (t - start) from each start on and stops at each end.
+    width = edges[1] - edges[0]
+    integral = np.zeros((len(rows), len(edges)))
+    for sm, row in rows.items():
+        starts = np.sort(np.array([s.start_fs for s in spans if s.sm == sm], dtype=np.float64))
+        ends = np.sort(np.array([s.end_fs for s in spans if s.sm == sm], dtype=np.float64))
+        for moments, sign in ((starts, 1.0), (ends, -1.0)):
+            before = np.searchsorted(moments, edges, side="right")
+            sums = np.concatenate([[0.0], np.cumsum(moments)])
+            integral[row] += sign * (before * edges - sums[before])
+    means: NDArray[np.float64] = np.clip(np.diff(integral, axis=1) / width, 0.0, None)
+    return means
+
+
+def draw_residency(ax: Axes, spans: Sequence[BlockSpan], rows: Mapping[int, int], scale: int) -> int:
+    """Shade each SM's row by its resident blocks over time, kernels in their colours; return the most blocks.
+
+    Where blocks of several kernels are resident, their colours mix.
+    """
+    low, high = ax.get_xlim()
+    edges = np.linspace(low * scale, high * scale, COLUMNS + 1)
+    kernels = sorted({s.kernel for s in spans})
+    means = {k: mean_blocks([s for s in spans if s.kernel == k], rows, edges) for k in kernels}
+    together = np.sum(list(means.values()), axis=0)
+    most = max(1, round(float(together.max())))
+    image = np.ones((len(rows), COLUMNS, 3))
+    depth = np.clip(together / most, 0.0, 1.0) ** GAMMA
+    for kernel, mean in means.items():
+        share = np.divide(mean, together, out=np.zeros_like(mean), where=together > 0) * depth
+        image -= share[:, :, None] * (1.0 - _rgb(kernel))
+    ax.imshow(
+        np.clip(image, 0.0, 1.0),
+        extent=(low, high, len(rows) - 0.5, -0.5),
+        aspect="auto",
+        interpolation="nearest",
+        zorder=2,
+    )
+    return most
+
+
+def residency_legend(record: Timeline, kernels: Sequence[int], most: int) -> list[Patch]:
+    """Return entries for each kernel in full, and for one block and half of the blocks in the first one's colour."""
+    names = figure.kernel_labels(record)
+    entries = [
+        figure.patch(Style(palette.kernel_color(k)), f"{names[k]}, {most} blocks" if most > 1 else names[k])
+        for k in kernels
+    ]
+    for blocks in sorted({1, most // 2} - {0, most}, reverse=True):
+        color = palette.lighter(palette.kernel_color(kernels[0]), 1 - (blocks / most) ** GAMMA)
+        entries.append(figure.patch(Style(color), f"{blocks} block{'s' if blocks > 1 else ''}"))
+    return entries
+
+
+def _rgb(kernel: int) -> NDArray[np.float64]:
+    color = palette.kernel_color(kernel)
+    return np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
