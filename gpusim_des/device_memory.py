@@ -27,7 +27,9 @@ forums.developer.nvidia.com/t/understanding-memory-pitch-alignment/39738); assum
 class MemoryFace:
     """The memory calls of a `Device`; every one of them raises `DeviceMemoryError` for arguments against its rules.
 
-    They are for the host: inside of a kernel they raise `KernelError`.
+    They are for the host: inside of a kernel they raise `KernelError`. On purpose they are stricter than CUDA, which
+    copies any bytes anywhere: arrays of no elements, copies between types, of broken elements, or of strided host
+    arrays are refused, and fresh memory is never clean. A copy to another device needs no peer access.
     """
 
     def __init__(self, capacity_bytes: int) -> None:

@@ -80,8 +80,8 @@ REFUSED: dict[str, tuple[int, bool, int, str]] = {
         False,
         0,
         (
-            "brings static shared memory to 49,156 bytes: a kernel declares at most 49,152 (48 KiB); take more from the "
-            "dynamic part, up to 232,448 bytes in all: shared(…, dynamic=True) in the kernel and "
+            "brings static shared memory to 49,156 bytes: a kernel declares at most 49,152 (48 KiB); take more from "
+            "the dynamic part, up to 232,448 bytes in all: shared(…, dynamic=True) in the kernel and "
             "dev.launch(…, dynamic_shared=nbytes)"
         ),
     ),

@@ -93,9 +93,8 @@ def direction_of(dst: object, src: object, kind: CopyKind | None, memory: Device
             "the order is memcpy(dst, src)"
         )
     ours = [memory.owns(array) for array in devices]
-    for array in devices:
-        if array.freed or not any(ours):
-            memory.check(array)
+    if not any(ours):
+        memory.check(devices[0])
     return found if all(ours) else "p2p"
 
 
