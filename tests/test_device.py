@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
-from gpusim_des.functional.memory import DeviceMemory
+from gpusim_des.functional import host_memory
 from gpusim_des.gpu import misfit
 from tests.kernels import assert_usable, scale
 
@@ -54,19 +54,19 @@ def test_forgotten_launches_are_not_timed_but_memory_stays(dev: gs.Device) -> No
     assert len(held) == 1
 
 
-def test_a_full_host_is_told(dev: gs.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
-        raise MemoryError("Unable to allocate 64.0 GiB")
-
-    monkeypatch.setattr(DeviceMemory, "allocate", full)
+def test_a_full_host_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system does not tell how much it has left, NumPy finds out."""
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: None)
+    dev = gs.Device(gs.load_gpu("tiny").replace(memory_bytes=2**60))
     message = (
-        r"host has no memory for an array of shape 3 and type float64: simulated device memory lives in host memory "
-        r"\(Unable to allocate 64.0 GiB\); free some"
+        r"host has no memory for an array of shape \(72057594037927936,\) and type float64: simulated device memory "
+        r"lives in host memory \(Unable to allocate 512. PiB .*\); free some"
     )
     with pytest.raises(gs.DeviceMemoryError, match=message):
-        dev.malloc(3, np.float64)
-    with pytest.raises(gs.DeviceMemoryError, match=r"shape \(4,\) and type int8: simulated"):
-        dev.to_device(np.zeros(4, np.int8))
+        dev.malloc(2**56, np.float64)
+    with pytest.raises(gs.DeviceMemoryError, match=r"shape \(1152921504606846976,\) and type int8: simulated"):
+        dev.to_device(np.broadcast_to(np.int8(1), 2**60))
+    assert dev.leaks() == []
 
 
 @pytest.mark.parametrize(("value", "kind"), [([1.0, 2.0], "list"), ((1, 2), "tuple")])
