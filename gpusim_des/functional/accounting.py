@@ -42,6 +42,8 @@ def count_access(
     size, kind = array.dtype.itemsize, _KIND[op]
     requests, threads = int(np.count_nonzero(lanes)), int(lanes.sum(dtype=np.int64))
     passes = coalescing.wavefronts(addresses, size, active)
+    if not requests:  # code that runs though no thread takes part leaves no trace
+        return (4 * passes).astype(np.int32), None
     if op in {OpClass.SHARED_ATOMIC, OpClass.GLOBAL_ATOMIC}:
         serial = coalescing.same_address(addresses, active)
     memory = "shared" if isinstance(array, SharedArray) else "global"

@@ -70,12 +70,16 @@ def meet_constant(dtype: Dtype, value: Any) -> Dtype:
 
     >>> meet_constant(INT32, 0.5), meet_constant(np.dtype("f8"), 2), meet_constant(INT32, 2**40)
     (dtype('float32'), dtype('float64'), dtype('int64'))
+    >>> meet_constant(np.dtype("u4"), 0xFFFFFFFF), meet_constant(np.dtype("u4"), -1)
+    (dtype('uint32'), dtype('uint32'))
     """
     if isinstance(value, np.generic):
         return common_type(dtype, value.dtype)
     own = constant_type(value)
     if own.kind == "f" and dtype.kind in "fc":
         return dtype
+    if own.kind in "iu" and dtype.kind in "iu" and 0 <= value <= np.iinfo(promoted(dtype)).max:
+        return promoted(dtype)
     if own.kind in "ib" and (dtype.kind in "fc" or own.itemsize <= promoted(dtype).itemsize):
         return promoted(dtype)
     return common_type(dtype, own)

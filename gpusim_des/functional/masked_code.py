@@ -30,12 +30,7 @@ class MaskedRewriter(Rewriter):
         node = self.source.node
         if node.args.vararg or node.args.kwarg or node.args.kwonlyargs or node.args.posonlyargs:
             raise self.refuse(node, "a parameter list with * or **")
-        locals_ = [n for n in self.names.counts if n not in self.names.parameters]
-        body: list[ast.stmt] = []
-        if locals_:
-            undefined = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "undefined", ast.Load())
-            body.append(ast.Assign([ast.Name(n, ast.Store()) for n in locals_], undefined))
-        body += self.body(node.body)
+        body = [*self.prologue(), *self.body(node.body)]
         body.append(ast.Return(runtime("result")))
         arguments = ast.arguments(
             posonlyargs=[],
@@ -56,7 +51,7 @@ class MaskedRewriter(Rewriter):
         done: list[ast.stmt] = []
         for statement in statements:
             is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if not isinstance(statement, ast.For | ast.While | ast.Pass) and not is_text:
+            if not isinstance(statement, ast.For | ast.While) and not is_text:
                 done.append(ast.copy_location(ast.Expr(runtime("line", self.place(statement))), statement))
             done += super().body([statement])
         return done or [ast.Pass()]

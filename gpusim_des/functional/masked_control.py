@@ -90,6 +90,16 @@ class MaskedControl(Runtime):
             return mask
         return ~gone if mask is None else mask & ~gone
 
+    def others_live(self) -> bool:
+        """Tell whether threads that do not execute the present statement may go on in this function."""
+        frame = self._frames[-1]
+        if self.mask is None:
+            return False
+        live = np.ones((1, 1), bool) if frame.entered is None else frame.entered
+        if frame.returned is not None:
+            live = live & ~frame.returned
+        return bool((live & ~self.mask).any())
+
     def _leave(self, gone: Mask) -> NDArray[np.bool_]:
         now = np.ones((1, 1), bool) if self.mask is None else self.mask
         self.mask = np.zeros((1, 1), bool)

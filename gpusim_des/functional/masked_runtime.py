@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
+from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import instructions, provenance
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable
 from gpusim_des.functional.machine import Machine
@@ -21,10 +22,11 @@ from gpusim_des.functional.masked_control import Frame, MaskedControl
 from gpusim_des.functional.masked_operations import operate
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.operations import Barrier, Operation
+from gpusim_des.functional.plain_numbers import active_only
 from gpusim_des.functional.runtime import Array
 from gpusim_des.functional.shared_names import SharedNames
 from gpusim_des.functional.source import Site
-from gpusim_des.functional.tracked import PLAIN, UNDEFINED, Value
+from gpusim_des.functional.tracked import PLAIN, UNDEFINED, LocalList, Value
 from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
 
@@ -71,7 +73,7 @@ class MaskedRuntime(MaskedControl):
 
     def plain(self, value: Value, what: str) -> Any:
         """Return the number that is the same for all threads of all blocks in flight."""
-        flat = value.value.reshape(-1)
+        flat = active_only(value.value, self.mask, self.machine.shape)
         if (flat != flat[0]).any():
             raise NotVectorizable(f"a value that differs from thread to thread as {what}", self._here())
         return flat[0].item()
@@ -89,6 +91,27 @@ class MaskedRuntime(MaskedControl):
         shape = self.machine.shape
         value = np.where(mask, new.value, old.value)
         return Value(self, value, provenance.merged(mask, new.producers, old.producers, shape))
+
+    def rebind(self, place: int, old: Any, new: Any) -> Any:
+        """Assign an array, a list or a function: the same for all threads that are left in this function."""
+        if old is UNDEFINED or old is new or self.learning or not self.others_live():
+            return new
+        if not (isinstance(old, LocalList) and isinstance(new, LocalList) and len(old) == len(new)):
+            raise NotVectorizable(
+                f"a variable that becomes a {type(new).__name__} in some threads only", self.sites[place]
+            )
+        # Lists of one slot: a thread that does not assign keeps its numbers.
+        return LocalList((self._merged_item(place, a, b) for a, b in zip(old, new, strict=True)), new.slot)
+
+    def _merged_item(self, place: int, old: Any, new: Any) -> Any:
+        if not isinstance(old, Value) and not isinstance(new, Value) and (old is new or old == new):
+            return new
+        if not isinstance(new, (Value, *PLAIN)):
+            return self.rebind(place, old, new)
+        if not isinstance(new, Value):
+            known = rules.constant_type(old) if isinstance(old, PLAIN) else old.dtype
+            new = self.constant(new, rules.meet_constant(known, new))
+        return self.merge(old, new)
 
     # Expressions with control flow ----------------------------------------------------------------------------------
 
@@ -183,6 +206,8 @@ class MaskedRuntime(MaskedControl):
             passed = filled(function, arguments, keywords)
             key = (*self.frame_key(), place)
             return self._enter(key, self._compile(function), passed)
+        if isinstance(getattr(function, "__self__", None), list | dict | set):
+            raise NotVectorizable(f"a call of {function.__name__} of a list", self.sites[place])
         everything = (*arguments, *keywords.values())
         if any(isinstance(a, Value) for a in everything):
             name = getattr(function, "__name__", repr(function))

@@ -116,17 +116,14 @@ class Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """A comparison; a chain becomes its parts joined by ``and``."""
         if len(node.ops) > 1:
-            middles = node.comparators[:-1]
-            if not all(isinstance(m, ast.Name | ast.Constant | ast.Attribute) for m in middles):
-                raise KernelError(
-                    f"chained comparison in {self.source.site(node)}: its middle would be computed twice; "
-                    "give it a name first"
-                )
-            sides = [node.left, *node.comparators]
-            pairs: list[ast.expr] = [
-                ast.copy_location(ast.Compare(a, [op], [b]), node)
-                for a, op, b in zip(sides, node.ops, sides[1:], strict=False)
-            ]
+            pairs: list[ast.expr] = []
+            left = node.left
+            for number, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
+                is_middle = number < len(node.ops) - 1 and not isinstance(right, ast.Name | ast.Constant)
+                kept = self.temporary() if is_middle else ""
+                part = _Kept(kept, right) if is_middle else right
+                pairs.append(ast.copy_location(ast.Compare(left, [op], [part]), node))
+                left = _Kept(kept, None) if is_middle else right
             return self.expression(ast.copy_location(ast.BoolOp(ast.And(), pairs), node))
         a, b = self.expression(node.left), self.expression(node.comparators[0])
         name = COMPARE.get(type(node.ops[0]))
@@ -240,6 +237,17 @@ class Rewriter(ast.NodeTransformer):
         done.append(ast.Expr(runtime("set", self.place(node), *where, ast.Name(new, ast.Load()))))
         return done
 
+    def visit__Kept(self, node: _Kept) -> ast.expr:
+        """The middle of a chained comparison: computed once, used twice."""
+        if node.inner is None:
+            return runtime("kept", constant(node.name))
+        return runtime("keep", constant(node.name), self.expression(node.inner))
+
+    def visit_List(self, node: ast.List) -> ast.expr:
+        """A local array."""
+        items: list[ast.expr] = [self.visit(e) for e in node.elts]
+        return runtime("local", self.place(node), ast.List(items, ast.Load()))
+
     def visit__Done(self, node: _Done) -> ast.expr:
         """An expression that is rewritten already."""
         return node.inner
@@ -259,6 +267,20 @@ class Rewriter(ast.NodeTransformer):
             return runtime("range", self.place(node), constant(not used & locals_), *bounds)
         iterable = self.expression(call)
         return runtime("each", self.place(node), iterable)
+
+    def prologue(self) -> list[ast.stmt]:
+        """Names that are not assigned yet, and parameters that change, which are variables with a type."""
+        undefined = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "undefined", ast.Load())
+        done: list[ast.stmt] = []
+        if locals_ := [n for n in self.names.counts if n not in self.names.parameters]:
+            done.append(ast.Assign([ast.Name(n, ast.Store()) for n in locals_], undefined))
+        for name in self.names.parameters:
+            if name in self.names.counts:
+                value = runtime(
+                    "assign", self.place(self.source.node), constant(name), undefined, ast.Name(name, ast.Load())
+                )
+                done.append(ast.Assign([ast.Name(name, ast.Store())], value))
+        return done
 
     def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Rewrite statements; an empty result becomes ``pass``."""
@@ -287,4 +309,15 @@ class _Done(ast.expr):
 
     def __init__(self, inner: ast.expr) -> None:
         super().__init__()
+        self.inner = inner
+
+
+class _Kept(ast.expr):
+    """An expression that is used twice; without `inner`, its second use."""
+
+    _fields = ("name", "inner")
+
+    def __init__(self, name: str, inner: ast.expr | None) -> None:
+        super().__init__()
+        self.name = name
         self.inner = inner

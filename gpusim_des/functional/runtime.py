@@ -6,18 +6,19 @@ numbers are constants: combining them costs nothing, and they take the type of t
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from gpusim_des.errors import KernelError
+from gpusim_des.errors import BoundsError, KernelError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import instructions
+from gpusim_des.functional import instructions, plain_numbers
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.source import Site
-from gpusim_des.functional.tracked import PLAIN, UNDEFINED, Value
+from gpusim_des.functional.tracked import PLAIN, UNDEFINED, LocalList, Value
 from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
 
@@ -34,6 +35,7 @@ class Runtime(ABC):
         self.names = names
         self.types = types
         self.learning = learning
+        self._kept: dict[str, Any] = {}
         self.sites: list[Site] = []
         """Positions of the places of the function that runs now."""
 
@@ -90,8 +92,7 @@ class Runtime(ABC):
     def convert(self, place: int, operand: Any, dtype: np.dtype[Any]) -> Any:
         """Operand as a number (or numbers) of type `dtype`, the conversion counted."""
         if not isinstance(operand, Value):
-            with np.errstate(all="ignore"):
-                return np.asarray(operand).astype(dtype)[()]
+            return plain_numbers.cast(operand, dtype)
         if operand.dtype == dtype:
             return operand
         with np.errstate(all="ignore"):
@@ -103,11 +104,26 @@ class Runtime(ABC):
         """Convert operands to `dtype`, compute ``np.name`` of them, and count it."""
         last = operands[-1] if len(operands) == 2 and isinstance(operands[-1], int) else None
         converted = tuple(self.convert(place, x, dtype) for x in operands)
-        with np.errstate(all="ignore"):  # a GPU raises no arithmetic exceptions
-            value = getattr(np, name)(*(x.value if isinstance(x, Value) else x for x in converted))
-        if value.dtype.kind != "b" and value.dtype != dtype:
-            value = value.astype(dtype)
+        numbers = (x.value if isinstance(x, Value) else x for x in converted)
+        value = self.constants(place, plain_numbers.calculate, name, dtype, *numbers)
         return Value(self, value, self.emit(place, instructions.arithmetic(name, dtype, last), converted))
+
+    def constants(self, place: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Compute with numbers; what Python or NumPy refuses becomes an error of the kernel."""
+        try:
+            with np.errstate(all="ignore"):
+                return function(*arguments)
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise KernelError(f"{self.kernel_name}: {self.sites[place]} cannot be computed: {error}") from None
+
+    def keep(self, name: str, value: Any) -> Any:
+        """Note an expression that is used a second time."""
+        self._kept[name] = value
+        return value
+
+    def kept(self, name: str) -> Any:
+        """Return it."""
+        return self._kept[name]
 
     # Operators ------------------------------------------------------------------------------------------------------
 
@@ -116,7 +132,7 @@ class Runtime(ABC):
         if not (isinstance(a, Value) or isinstance(b, Value)):
             if a is UNDEFINED or b is UNDEFINED:
                 self.operand_type(place, UNDEFINED)
-            return _plain(name, a, b)
+            return self.constants(place, plain_numbers.compute, name, a, b)
         joint = self.joint_type(place, (a, b))
         assert joint is not None
         if name in rules.BITWISE and isinstance(a, Value) and isinstance(b, Value) and a.dtype == b.dtype == rules.BOOL:
@@ -150,7 +166,7 @@ class Runtime(ABC):
         """``-a`` or ``~a``."""
         dtype = self.operand_type(place, a)
         if dtype is None:
-            return -a if name == "negative" else ~a
+            return self.constants(place, operator.neg if name == "negative" else operator.invert, a)
         return self.apply(
             place, name, (a,), dtype if name == "invert" and dtype == rules.BOOL else rules.promoted(dtype)
         )
@@ -164,7 +180,7 @@ class Runtime(ABC):
     def compare(self, place: int, name: str, a: Any, b: Any) -> Any:
         """``a < b`` and its like."""
         if not (isinstance(a, Value) or isinstance(b, Value)):
-            return _plain(name, a, b)
+            return self.constants(place, plain_numbers.compute, name, a, b)
         joint = self.joint_type(place, (a, b))
         assert joint is not None
         return self.apply(place, name, (a, b), joint)
@@ -188,7 +204,7 @@ class Runtime(ABC):
         target = _CASTS.get(function) if isinstance(function, type) else None
         if isinstance(function, type) and issubclass(function, np.generic):
             target = np.dtype(function)
-        if target is not None and len(arguments) == 1:
+        if isinstance(function, type) and target is not None and len(arguments) == 1:
             return self.cast(place, function, arguments[0], target)
         if function is bool and len(arguments) == 1:
             return self.truth(place, arguments[0])
@@ -197,17 +213,19 @@ class Runtime(ABC):
             return NotImplemented
         joint = self.joint_type(place, arguments)
         if joint is None:
-            return function(*arguments)
+            return self.constants(place, function, *arguments)
         result = self.apply(place, name_or_none, arguments, rules.operation_type(name_or_none, joint))
-        whole = name_or_none in _WHOLE and function.__module__ == "math"
+        whole = (name_or_none in _WHOLE and function.__module__ == "math") or function is round
         return self.convert(place, result, rules.INT32) if whole else result
 
-    def cast(self, place: int, function: Callable[..., Any], argument: Any, target: np.dtype[Any]) -> Any:
+    def cast(self, place: int, function: type, argument: Any, target: np.dtype[Any]) -> Any:
         """``int(x)``, ``float(x)``, ``np.float64(x)`` and their like."""
         if isinstance(argument, Value):
             return self.convert(place, argument, target)
         self.operand_type(place, argument)
-        return function(argument)
+        if issubclass(function, np.generic):
+            return plain_numbers.cast(argument, target)
+        return self.constants(place, function, argument)
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
@@ -263,7 +281,7 @@ class Runtime(ABC):
     def get(self, place: int, array: Any, index: Any) -> Any:
         """``array[index]``."""
         if not isinstance(array, DeviceArray | SharedArray):
-            return array[self.plain_index(index)]
+            return array[self.plain_index(place, array, index)]
         flat, operands = self.locate(
             place, "load of" if isinstance(array, DeviceArray) else "shared load of", array, index
         )
@@ -272,10 +290,11 @@ class Runtime(ABC):
     def set(self, place: int, array: Any, index: Any, value: Any) -> None:
         """``array[index] = value``."""
         if not isinstance(array, DeviceArray | SharedArray):
-            where = self.plain_index(index)
-            if isinstance(value, (Value, *PLAIN)):
-                value = self.assign(place, "element", array[where], value)
-            array[where] = value
+            where = self.plain_index(place, array, index)
+            slot = getattr(array, "slot", (*self.frame_key(), place))
+            if self.learning:
+                self.types.note_stored(slot)
+            array[where] = self._assigned(place, slot, array[where], value)
             return
         self.operand_type(place, value)
         stored = self.convert(place, value, array.dtype)
@@ -288,9 +307,25 @@ class Runtime(ABC):
         """Values that an access depends on beside its operands; a thread that got here waits for no predicate."""
         return ()
 
-    def plain_index(self, index: Any) -> Any:
-        """Index of a Python list: a number that is the same for all threads concerned."""
-        return index.__index__() if isinstance(index, Value) else index
+    def plain_index(self, place: int, items: Any, index: Any) -> Any:
+        """Index of a Python list or tuple: a number that is the same for all threads concerned."""
+        where = index.__index__() if isinstance(index, Value) else index
+        if isinstance(items, list | tuple) and isinstance(where, int) and not -len(items) <= where < len(items):
+            raise BoundsError(
+                f"{self.kernel_name}: index {where} in {self.sites[place]} is outside 0…{len(items) - 1} of a local "
+                f"{type(items).__name__}"
+            )
+        return where
+
+    def local(self, place: int, items: list[Any]) -> LocalList:
+        """``[a, b, …]``: a local array; its numbers have one type if the kernel stores to it."""
+        slot = (*self.frame_key(), "list", place)
+        if self.learning:
+            for item in items:
+                self._learn(slot, item)
+        if slot in self.types.stored:
+            items = [self._typed(place, slot, x) if isinstance(x, (Value, *PLAIN)) else x for x in items]
+        return LocalList(items, slot)
 
     # Assignments ----------------------------------------------------------------------------------------------------
 
@@ -300,51 +335,41 @@ class Runtime(ABC):
 
     def let(self, place: int, name: str, old: Any, new: Any) -> Any:
         """Assign where a constant stays a constant."""
-        return self.assign(place, name, old, new) if isinstance(new, Value) else new
+        return self.assign(place, name, old, new) if isinstance(new, Value | tuple) else new
 
     def assign(self, place: int, name: str, old: Any, new: Any) -> Any:
         """Assign a value to a variable: it takes the variable's type."""
-        if isinstance(new, Value):
-            dtype, constant = new.dtype, False
-        elif isinstance(new, PLAIN):
-            dtype, constant = rules.constant_type(new), True
-        else:
-            return new  # an array, a list, a function: the same for all threads
-        slot = (*self.frame_key(), place if name == "element" else name)
+        return self._assigned(place, (*self.frame_key(), name), old, new)
+
+    def _assigned(self, place: int, slot: tuple[Any, ...], old: Any, new: Any) -> Any:
+        if isinstance(new, tuple):
+            before = old if isinstance(old, tuple) and len(old) == len(new) else (UNDEFINED,) * len(new)
+            return tuple(
+                self._assigned(place, (*slot, k), b, x) for k, (b, x) in enumerate(zip(before, new, strict=True))
+            )
+        if not isinstance(new, (Value, *PLAIN)):
+            return self.rebind(place, old, new)
         if self.learning:
-            self.types.learn(slot, dtype, constant=constant)
-        target = self.types.known.get(slot, dtype)
-        value = self.convert(place, new, target) if isinstance(new, Value) else self.constant(new, target)
-        return self.merge(old, value)
+            self._learn(slot, new)
+        return self.merge(old, self._typed(place, slot, new))
+
+    def _learn(self, slot: tuple[Any, ...], new: Any) -> None:
+        if isinstance(new, Value):
+            self.types.learn(slot, new.dtype, constant=False)
+        elif isinstance(new, PLAIN):
+            self.types.learn(slot, rules.constant_type(new), constant=True)
+
+    def _typed(self, place: int, slot: tuple[Any, ...], new: Any) -> Value:
+        own = new.dtype if isinstance(new, Value) else rules.constant_type(new)
+        target = self.types.known.get(slot, own)
+        done: Value = self.convert(place, new, target) if isinstance(new, Value) else self.constant(new, target)
+        return done
+
+    def rebind(self, place: int, old: Any, new: Any) -> Any:  # noqa: ARG002 - masked execution looks at them
+        """Assign an array, a list or a function."""
+        return new
 
 
 _CASTS: dict[Any, np.dtype[Any]] = {int: rules.INT32, float: rules.FLOAT32}
 
 _WHOLE = frozenset({"floor", "ceil", "trunc"})
-
-_PLAIN_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "divide": lambda a, b: a / b,
-    "floor_divide": lambda a, b: a // b,
-    "remainder": lambda a, b: a % b,
-    "power": lambda a, b: a**b,
-    "left_shift": lambda a, b: a << b,
-    "right_shift": lambda a, b: a >> b,
-    "bitwise_and": lambda a, b: a & b,
-    "bitwise_or": lambda a, b: a | b,
-    "bitwise_xor": lambda a, b: a ^ b,
-    "less": lambda a, b: a < b,
-    "less_equal": lambda a, b: a <= b,
-    "greater": lambda a, b: a > b,
-    "greater_equal": lambda a, b: a >= b,
-    "equal": lambda a, b: a == b,
-    "not_equal": lambda a, b: a != b,
-    "minimum": min,
-    "maximum": max,
-}
-
-
-def _plain(name: str, a: Any, b: Any) -> Any:
-    return _PLAIN_OPERATORS[name](a, b)

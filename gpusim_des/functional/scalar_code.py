@@ -29,12 +29,7 @@ class ScalarRewriter(Rewriter):
     def function(self) -> ast.FunctionDef:
         """Return the rewritten function: a generator whose first parameter is the runtime."""
         node = self.source.node
-        undefined = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "undefined", ast.Load())
-        locals_ = [n for n in self.names.counts if n not in self.names.parameters]
-        body: list[ast.stmt] = []
-        if locals_:
-            body.append(ast.Assign([ast.Name(n, ast.Store()) for n in locals_], undefined))
-        body += self.body(node.body)
+        body = [*self.prologue(), *self.body(node.body)]
         # A generator even if nothing in it pauses.
         body.append(ast.If(constant(False), [ast.Expr(ast.Yield(None))], []))
         arguments = ast.arguments(
@@ -58,7 +53,7 @@ class ScalarRewriter(Rewriter):
         done: list[ast.stmt] = []
         for statement in statements:
             is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if not isinstance(statement, ast.For | ast.While | ast.Pass) and not is_text:
+            if not isinstance(statement, ast.For | ast.While) and not is_text:
                 done.append(ast.copy_location(ast.Expr(runtime("line", self.place(statement))), statement))
             done += super().body([statement])
         return done or [ast.Pass()]

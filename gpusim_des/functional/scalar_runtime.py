@@ -22,7 +22,7 @@ from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, Barrier, Operation
 from gpusim_des.functional.runtime import Array, Runtime
 from gpusim_des.functional.source import Site
-from gpusim_des.functional.tracked import Value
+from gpusim_des.functional.tracked import PLAIN, Value
 from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
 
@@ -268,7 +268,18 @@ class ScalarRuntime(Runtime):
             result = yield from self._enter(key, compiled, filled(function, arguments, keywords))
             del self._path[-2:]
             return result
-        return function(*arguments, **keywords)
+        if isinstance(getattr(function, "__self__", None), list | dict | set):
+            return function(*arguments, **keywords)
+        return self._foreign(function, arguments, keywords)
+
+    def _foreign(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Call something that is no part of the language: it sees plain numbers, and its instructions are not known."""
+        tracked = tuple(x for x in (*arguments, *keywords.values()) if isinstance(x, Value))
+        plain = (x.value if isinstance(x, Value) else x for x in arguments)
+        result = function(*plain, **{k: v.value if isinstance(v, Value) else v for k, v in keywords.items()})
+        if not tracked or not isinstance(result, PLAIN):
+            return result
+        return Value(self, self.constant(result, rules.constant_type(result)).value, self.joint_producers(tracked))
 
     def call_now(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """Call inside of a lambda or a comprehension, where a thread cannot pause."""

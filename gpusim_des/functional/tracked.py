@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -52,3 +53,18 @@ class Value:
 
     def __float__(self) -> float:
         return float(self.runtime.plain(self, "a number"))
+
+
+class LocalList(list[Any]):
+    """A local array of a thread; `slot` names it for the types of its elements."""
+
+    __slots__ = ("slot",)
+
+    def __init__(self, items: Iterable[Any], slot: tuple[Any, ...]) -> None:
+        super().__init__(items)
+        self.slot = slot
+
+    def __mul__(self, times: SupportsIndex) -> LocalList:
+        return LocalList(super().__mul__(times), self.slot)
+
+    __rmul__ = __mul__

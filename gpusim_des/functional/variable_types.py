@@ -16,7 +16,14 @@ class Types:
         self.known: dict[tuple[Any, ...], np.dtype[Any]] = {}
         self.constant: set[tuple[Any, ...]] = set()
         """Variables to which only constants were assigned so far."""
+        self.stored: set[tuple[Any, ...]] = set()
+        """Local lists to which the kernel stores, so that their numbers differ from thread to thread."""
         self.changed = False
+
+    def note_stored(self, slot: tuple[Any, ...]) -> None:
+        """Take note of an assignment to an element of a local list."""
+        self.changed |= slot not in self.stored
+        self.stored.add(slot)
 
     def learn(self, slot: tuple[Any, ...], dtype: np.dtype[Any], *, constant: bool) -> None:
         """Take note of an assignment."""
@@ -24,9 +31,9 @@ class Types:
         if old is None:
             new = dtype
         elif constant and slot not in self.constant:
-            new = old if dtype.kind in "ib" or old.kind in "fc" else rules.common_type(old, dtype)
+            new = _with_constant(old, dtype)
         elif not constant and slot in self.constant:
-            new = dtype if old.kind in "ib" or dtype.kind in "fc" else rules.common_type(old, dtype)
+            new = _with_constant(dtype, old)
         else:
             new = old if old == dtype else rules.common_type(old, dtype)
         if not constant:
@@ -36,3 +43,16 @@ class Types:
         if new != old:
             self.known[slot] = new
             self.changed = True
+
+
+def _with_constant(dtype: np.dtype[Any], constant: np.dtype[Any]) -> np.dtype[Any]:
+    """Type of a variable that gets values of type `dtype` and constants.
+
+    >>> _with_constant(np.dtype("u4"), rules.INT32), _with_constant(np.dtype("i1"), rules.INT32)
+    (dtype('uint32'), dtype('int32'))
+    """
+    if dtype == constant or (dtype.kind in "fc" and constant.kind != "c"):
+        return dtype
+    if dtype.kind in "iub" and constant.kind in "iub" and constant.itemsize <= rules.promoted(dtype).itemsize:
+        return rules.promoted(dtype)
+    return rules.common_type(dtype, constant)
