@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gpusim_des.gpu import GPU, load_gpu
 from gpusim_des.timeline import Timeline, WarpHistory, WarpState
-from gpusim_des.timing.simulate import simulate
+from gpusim_des.timing.simulate import NOT_PLAYED, simulate
 from gpusim_des.trace import GLOBAL_OPS, Instruction, KernelTrace, OpClass, WarpTrace
 
 TINY = load_gpu("tiny")
@@ -102,7 +102,11 @@ class Case(NamedTuple):
         return trace(*self.blocks)
 
 
-ORDINARY = tuple(kind for kind in OpClass if kind not in GLOBAL_OPS and kind not in (OpClass.BARRIER, OpClass.EXIT))
+ORDINARY = tuple(
+    kind
+    for kind in OpClass
+    if kind not in GLOBAL_OPS and kind not in NOT_PLAYED and kind not in (OpClass.BARRIER, OpClass.EXIT)
+)
 
 
 @st.composite

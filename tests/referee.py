@@ -150,6 +150,8 @@ class Memory:
 
 def pipe_of(gpu: GPU, kind: OpClass) -> Pipe | None:
     """The arithmetic pipe of a class, if it has one."""
+    if kind is OpClass.VOTE:
+        kind = OpClass.INT
     if kind in MEMORY_OPS or kind in (OpClass.BARRIER, OpClass.EXIT):
         return None
     return gpu.pipe(kind.label)
@@ -262,7 +264,7 @@ class Referee:
         for c, w, i in self.order:
             other = w.history.sub_partition
             busy = c < cycle < c + pipe.interval_cycles or (c == cycle and other != part and w in granted)
-            if busy and w.program[i][0] is kind and (pipe.shared_by_sm or other == part):
+            if busy and pipe_of(self.gpu, w.program[i][0]) == pipe and (pipe.shared_by_sm or other == part):
                 return True
         return False
 

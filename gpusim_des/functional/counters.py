@@ -6,6 +6,9 @@ from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import SECTOR_BYTES
 
@@ -93,6 +96,13 @@ class Counters:
     """Warp instructions by operation class."""
     accesses: dict[AccessSite, AccessCounts] = field(default_factory=dict)
     """Memory accesses by array and place in the source."""
+
+    def count_instruction(self, label: str, lanes: NDArray[np.uint8]) -> None:
+        """Count an instruction of a class; `lanes` are the active lanes of every warp."""
+        warps = int(np.count_nonzero(lanes))
+        self.warp_instructions += warps
+        self.active_lanes += int(lanes.sum(dtype=np.int64))
+        self.instruction_mix[label] += warps
 
     def count_global(self, kind: str, requests: int, sectors: int, threads: int, nbytes: int) -> None:
         """Count requests to global memory; `kind` is ``load``, ``store`` or ``atomic``."""

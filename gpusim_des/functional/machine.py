@@ -8,7 +8,6 @@ instruction of every warp in which it had an active lane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +17,8 @@ from gpusim_des.errors import KernelError
 from gpusim_des.functional import atomics, coalescing, complaints, provenance, warp_exchange
 from gpusim_des.functional.accounting import count_access
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.event import Event
+from gpusim_des.functional.journal import Journal
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.shared_memory import SharedLimits, SharedMemory
@@ -29,21 +30,6 @@ Counting = Literal["auto", "declared", "lines"]
 Array = DeviceArray | SharedArray
 Mask = NDArray[np.bool_] | None
 """Active threads, broadcastable to (blocks, threads); ``None`` means all."""
-
-
-@dataclass(slots=True)
-class Event:
-    """One operation of the chunk; arrays have one entry per warp of the chunk, block after block."""
-
-    op: OpClass
-    lanes: NDArray[np.uint8]
-    producers: tuple[int, ...]
-    """Events that all warps read which executed both."""
-    line: int
-    quarter_cycles: NDArray[np.int32] | None = None
-    sectors: coalescing.Sectors | None = None
-    columns: tuple[NDArray[np.int32], ...] = ()
-    """Further events that each warp reads, -1 for none: where threads got a value from different events."""
 
 
 class Machine:
@@ -88,22 +74,22 @@ class Machine:
         self.warps = len(blocks) * config.warps_per_block
         self._padded = config.warps_per_block * WARP_SIZE
         self._full_warps = self._padded == config.threads_per_block
-        threads = np.full(config.warps_per_block, WARP_SIZE, np.uint8)
-        threads[-1] -= self._padded - config.threads_per_block
-        self._all_lanes: NDArray[np.uint8] = np.tile(threads, len(blocks))
+        lanes = np.full(config.warps_per_block, WARP_SIZE, np.uint8)
+        lanes[-1] -= self._padded - config.threads_per_block
+        self._all_lanes: NDArray[np.uint8] = np.tile(lanes, len(blocks))
         self._lanes_cache: tuple[NDArray[np.bool_], NDArray[np.uint8]] | None = None
-        self._journal: list[tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]] = []
+        self._journal = Journal(keeps=len(blocks) > 1)
         self._shared_memory = SharedMemory(kernel_name, shared_limits)
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
-        self._read: set[int] = set()
-        """Events whose results some instruction reads."""
-        self._absorbed: dict[int, NDArray[np.uint8]] = {}
-        """Products that became part of a multiply-add, with the lanes they would have had."""
+        self._read: set[int] = set()  # events whose results some instruction reads
+        self._absorbed: dict[
+            int, NDArray[np.uint8]
+        ] = {}  # products in multiply-adds, with the lanes they would have had
         self.events: list[Event] = []
-        threads_in_all = len(blocks) * config.threads_per_block
-        idle = self.warps * WARP_SIZE - threads_in_all
-        self.counters = Counters(blocks=len(blocks), threads=threads_in_all, idle_lanes=idle)
+        threads = len(blocks) * config.threads_per_block
+        idle = self.warps * WARP_SIZE - threads
+        self.counters = Counters(blocks=len(blocks), threads=threads, idle_lanes=idle)
 
     # Counting -------------------------------------------------------------------------------------------------------
 
@@ -123,7 +109,7 @@ class Machine:
     def sequence(self, ops: tuple[OpClass, ...], mask: Mask, producers: Producers, site: Site) -> Producers:
         """Count a dependent sequence of instructions; returns the producers of its result."""
         for op in ops:
-            producers = (self.instruction(op, mask, producers, site),)
+            producers = (self._record(op, mask, producers, site),)
         return producers
 
     def line(self, mask: Mask, site: Site) -> int:
@@ -187,6 +173,9 @@ class Machine:
     def _active_by_warp(self, mask: Mask) -> NDArray[np.bool_] | None:
         if mask is None and self._full_warps:
             return None
+        return self._rows(mask)
+
+    def _rows(self, mask: Mask) -> NDArray[np.bool_]:
         return self._by_warp(np.ones((1, 1), bool) if mask is None else mask, fill=False)
 
     # Global memory --------------------------------------------------------------------------------------------------
@@ -226,6 +215,8 @@ class Machine:
         addresses = self._by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
         label = self.names.get(id(array), array.name)
         lanes = self.lanes(mask)
+        if not lanes.any():
+            return -1
         active = self._active_by_warp(mask)
         quarters, touched = count_access(self.counters, op, array, label, addresses, active, lanes, site)
         return self._record(op, mask, producers, site, quarters, touched)
@@ -251,8 +242,8 @@ class Machine:
         else:
             op, data = OpClass.GLOBAL_ATOMIC, array.flat
         flat = where[on].astype(np.int64)
-        if isinstance(array, DeviceArray) and len(self.blocks) > 1:
-            self._journal.append((data, flat, data[flat]))
+        if isinstance(array, DeviceArray):
+            self._journal.note(data, flat)
         old = np.zeros(self.shape, array.dtype)
         old[on] = atomics.perform(name, data, flat, [np.broadcast_to(n, self.shape)[on] for n in numbers])
         return old, self.access(op, array, index, mask, producers, site)
@@ -264,16 +255,12 @@ class Machine:
             on = np.broadcast_to(mask, self.shape)
             where, what = where[on], what[on]
         flat = where.reshape(-1)
-        if len(self.blocks) > 1:
-            # Blocks that turn out to disagree on control flow run again in groups: keep what is overwritten.
-            self._journal.append((data, flat.astype(np.int64), data[flat]))
+        self._journal.note(data, flat)
         data[flat] = what.reshape(-1)
 
     def undo(self) -> None:
         """Take back every write to global memory of this chunk."""
-        for data, index, before in reversed(self._journal):
-            data[index] = before
-        self._journal.clear()
+        self._journal.undo()
 
     # Shared memory --------------------------------------------------------------------------------------------------
 
@@ -341,7 +328,7 @@ class Machine:
         self, name: str, values: NDArray[Any], other: NDArray[Any], mask: Mask, producers: Producers, site: Site
     ) -> tuple[NDArray[Any], int]:
         """Values that active threads get from other lanes of their warp (`warp_exchange.shuffled`), and the event."""
-        active = self._by_warp(np.ones((1, 1), bool) if mask is None else mask, fill=False)
+        active = self._rows(mask)
         rows = warp_exchange.shuffled(name, self._by_warp(values, fill=0), self._by_warp(other, fill=0), active)
         moved = rows.reshape(self.shape[0], self._padded)[:, : self.shape[1]]
         result = moved if mask is None else np.where(mask, moved, np.broadcast_to(values, self.shape))
@@ -356,7 +343,7 @@ class Machine:
         self, name: str, predicate: NDArray[np.bool_], mask: Mask, producers: Producers, site: Site
     ) -> tuple[NDArray[Any], int]:
         """Answer of a vote of the active lanes of every warp (`warp_exchange.voted`), and the event."""
-        active = self._by_warp(np.ones((1, 1), bool) if mask is None else mask, fill=False)
+        active = self._rows(mask)
         answer = warp_exchange.voted(name, self._by_warp(predicate, fill=False), active)
         rows = np.broadcast_to(answer, (self.warps, WARP_SIZE))
         result = rows.reshape(self.shape[0], self._padded)[:, : self.shape[1]]
@@ -369,10 +356,7 @@ class Machine:
         self._journal.clear()
         for event in self.events:
             if self.counting != "lines" or event.op is OpClass.INT:
-                warps = int(np.count_nonzero(event.lanes))
-                self.counters.warp_instructions += warps
-                self.counters.active_lanes += int(event.lanes.sum(dtype=np.int64))
-                self.counters.instruction_mix[event.op.label] += warps
+                self.counters.count_instruction(event.op.label, event.lanes)
 
     # Errors ---------------------------------------------------------------------------------------------------------
 

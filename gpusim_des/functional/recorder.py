@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.functional.machine import Event, Machine
+from gpusim_des.functional.event import Event
+from gpusim_des.functional.machine import Machine
 from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, Footprint, KernelTrace, Stream, TraceChunk
 
 

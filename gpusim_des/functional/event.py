@@ -1,0 +1,26 @@
+"""One operation of a chunk of blocks: what becomes an instruction of every warp that took part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.functional import coalescing
+from gpusim_des.trace import OpClass
+
+
+@dataclass(slots=True)
+class Event:
+    """One operation of the chunk; arrays have one entry per warp of the chunk, block after block."""
+
+    op: OpClass
+    lanes: NDArray[np.uint8]
+    producers: tuple[int, ...]
+    """Events that all warps read which executed both."""
+    line: int
+    quarter_cycles: NDArray[np.int32] | None = None
+    sectors: coalescing.Sectors | None = None
+    columns: tuple[NDArray[np.int32], ...] = ()
+    """Further events that each warp reads, -1 for none: where threads got a value from different events."""
