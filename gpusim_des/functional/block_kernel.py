@@ -41,7 +41,7 @@ class KernelFunction:
     guard = "with a mask, for example mask={}"
     """How it keeps threads out of an access, for messages."""
 
-    def __init__(self, function: Callable[..., None]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         parameters = list(inspect.signature(function).parameters.values())
         if not parameters:
             raise TypeError(

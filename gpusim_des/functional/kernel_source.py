@@ -9,10 +9,11 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional.source import Site
+from gpusim_des.functional.source import Site, is_user_code
 
 RUNTIME = "__r"
 """Name of the runtime in rewritten code."""
@@ -46,6 +47,11 @@ class Compiled(NamedTuple):
     sites: list[Site]
 
 
+def is_helper(function: Any) -> bool:
+    """Tell whether a kernel may call this as a helper: a function of the user, whose source joins the kernel's."""
+    return isinstance(function, FunctionType) and is_user_code(function.__code__.co_filename)
+
+
 def parse(function: Callable[..., Any]) -> Source:
     """Parse the source of a function; line numbers are those of its file.
 
@@ -75,6 +81,7 @@ def parse(function: Callable[..., Any]) -> Source:
 def build(source: Source, rewritten: ast.FunctionDef, sites: list[Site]) -> Compiled:
     """Compile a rewritten function in the name space of the original, closure included."""
     function = source.function
+    rewritten.name = f"__{rewritten.name}"  # so that a recursive call still means the original
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     factory = ast.FunctionDef(
         name="__factory",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import instructions, provenance
-from gpusim_des.functional.kernel_source import Compiled, NotVectorizable
+from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, is_helper
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.masked_control import Frame, MaskedControl
 from gpusim_des.functional.masked_operations import operate
@@ -200,7 +200,7 @@ class MaskedRuntime(MaskedControl):
             result = self.scalar_function(place, function, arguments)
             if result is not NotImplemented:
                 return result
-        if getattr(function, "__code__", None) is not None:
+        if is_helper(function):
             if len(self._frames) > MOST_CALLS:
                 raise NotVectorizable(f"recursion of {function.__name__}", self.sites[place])
             passed = filled(function, arguments, keywords)

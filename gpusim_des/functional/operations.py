@@ -45,7 +45,8 @@ class operation:  # noqa: N801 - reads as a decorator
         self.__doc__ = method.__doc__
         self._name = method.__name__
         signature = inspect.signature(method)
-        self._signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+        self._signature = inspect.Signature(plain[1:])
 
     def __get__(self, owner: Any, _: type | None = None) -> Operation:
         return Operation(self._name, owner, self._signature)

@@ -14,7 +14,7 @@ import numpy as np
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import instructions
-from gpusim_des.functional.kernel_source import Compiled
+from gpusim_des.functional.kernel_source import Compiled, is_helper
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.masked_control import bounds_of, is_rising
 from gpusim_des.functional.masked_runtime import filled
@@ -261,7 +261,7 @@ class ScalarRuntime(Runtime):
             result = self.scalar_function(place, function, arguments)
             if result is not NotImplemented:
                 return result
-        if getattr(function, "__code__", None) is not None:
+        if is_helper(function):
             compiled = self._compile(function)
             key = (*self.frame_key(), place)
             self._path += [place, 0]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 _OURS = str(Path(__file__).resolve().parent) + os.sep
+_FACE = {str(Path(__file__).resolve().parent.parent / name) for name in ("device.py", "device_memory.py", "launch.py")}
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep
 
 
@@ -32,8 +33,9 @@ UNKNOWN = Site("", 0)
 
 
 @lru_cache(maxsize=256)
-def _is_user_code(filename: str) -> bool:
-    return not filename.startswith((_OURS, _NUMPY))
+def is_user_code(filename: str) -> bool:
+    """Tell whether a file belongs neither to the executor, nor to the device's face, nor to NumPy."""
+    return filename not in _FACE and not filename.startswith((_OURS, _NUMPY))
 
 
 @lru_cache(maxsize=4096)
@@ -50,7 +52,7 @@ def caller() -> Site:
     """Position of the innermost caller that belongs neither to this package's executor nor to NumPy."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _is_user_code(frame.f_code.co_filename):
+        if is_user_code(frame.f_code.co_filename):
             return Site(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return UNKNOWN

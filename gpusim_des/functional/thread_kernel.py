@@ -38,7 +38,7 @@ class ThreadKernel(KernelFunction):
 
     guard = "with an if, for example if {}:"
 
-    def __init__(self, function: Callable[..., None]) -> None:
+    def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         self._compiled: dict[tuple[Callable[..., Any], bool, bool], Compiled] = {}
 
@@ -51,7 +51,7 @@ class ThreadKernel(KernelFunction):
         return self._compiled[key]
 
 
-def kernel(function: Callable[..., None]) -> ThreadKernel:
+def kernel(function: Callable[..., Any]) -> ThreadKernel:
     """Mark `function` as a kernel in thread style.
 
     Examples
