@@ -22,7 +22,7 @@ from gpusim_des.latency_hiding import OccupancyPoint, dram_limit_gbs, explanatio
 
 GPU = "h100-sxm"
 SMS = 16
-FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1)
+FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 1)
 
 
 def summary(points: Sequence[OccupancyPoint]) -> str:
