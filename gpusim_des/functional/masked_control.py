@@ -169,6 +169,7 @@ class MaskedControl(Runtime):
 
     def range(self, place: int, unrolled: bool, *bounds: Any) -> Iterator[Any]:
         """``for i in range(…)``: a compare, a branch and an add per iteration, unless its bounds are constants."""
+        self.here = place
         start, stop, step = bounds_of(bounds)
         if unrolled and not any(isinstance(b, Value) for b in (start, stop, step)):
             yield from self.each(place, range(int(start), int(stop), int(step)))

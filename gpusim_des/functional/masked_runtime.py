@@ -75,11 +75,8 @@ class MaskedRuntime(MaskedControl):
         """Return the number that is the same for all threads of all blocks in flight."""
         flat = active_only(value.value, self.mask, self.machine.shape)
         if (flat != flat[0]).any():
-            raise NotVectorizable(f"a value that differs from thread to thread as {what}", self._here())
+            raise NotVectorizable(f"a value that differs from thread to thread as {what}", self.sites[self.here])
         return flat[0].item()
-
-    def _here(self) -> Any:
-        return self.sites[-1]
 
     def merge(self, old: Any, new: Value) -> Value:
         """Return the new value for active threads, the old one for the others."""

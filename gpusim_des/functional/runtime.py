@@ -35,6 +35,8 @@ class Runtime(ABC):
         self.names = names
         self.types = types
         self.learning = learning
+        self.here = 0
+        """Place where Python last asked for a number that is the same in all threads."""
         self._kept: dict[str, Any] = {}
         self.sites: list[Site] = []
         """Positions of the places of the function that runs now."""
@@ -309,11 +311,12 @@ class Runtime(ABC):
 
     def plain_index(self, place: int, items: Any, index: Any) -> Any:
         """Index of a Python list or tuple: a number that is the same for all threads concerned."""
+        self.here = place
         where = index.__index__() if isinstance(index, Value) else index
         if isinstance(items, list | tuple) and isinstance(where, int) and not -len(items) <= where < len(items):
             raise BoundsError(
                 f"{self.kernel_name}: index {where} in {self.sites[place]} is outside 0…{len(items) - 1} of a local "
-                f"{type(items).__name__}"
+                f"{'tuple' if isinstance(items, tuple) else 'list'}"
             )
         return where
 

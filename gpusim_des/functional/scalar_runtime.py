@@ -275,8 +275,13 @@ class ScalarRuntime(Runtime):
     def _foreign(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call something that is no part of the language: it sees plain numbers, and its instructions are not known."""
         tracked = tuple(x for x in (*arguments, *keywords.values()) if isinstance(x, Value))
-        plain = (x.value if isinstance(x, Value) else x for x in arguments)
-        result = function(*plain, **{k: v.value if isinstance(v, Value) else v for k, v in keywords.items()})
+        keep_type = (getattr(function, "__module__", None) or "").startswith("numpy")
+
+        def number(x: Any) -> Any:
+            return x if not isinstance(x, Value) else x.value if keep_type else x.value.item()
+
+        result = function(*map(number, arguments), **{k: number(v) for k, v in keywords.items()})
+        result = result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
         if not tracked or not isinstance(result, PLAIN):
             return result
         return Value(self, self.constant(result, rules.constant_type(result)).value, self.joint_producers(tracked))

@@ -6,8 +6,11 @@ masked execution of many threads at once where that is possible, else thread by 
 
 from __future__ import annotations
 
+import inspect
+import os
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -114,7 +117,7 @@ class ThreadRunner:
         warnings.warn(
             f"kernel {self._kernel.name!r} runs thread by thread, which is slow, because of {reason}",
             InterpretedWarning,
-            stacklevel=6,
+            stacklevel=_depth_of_caller(),
         )
 
     def _masked(self, function: Callable[..., Any]) -> Compiled:
@@ -155,6 +158,15 @@ class ThreadRunner:
                 f"kernel {self._kernel.name!r} returns a value: a kernel returns nothing, it writes its results to "
                 "arrays"
             )
+
+
+def _depth_of_caller() -> int:
+    """Frames from the function that asks to the first one outside of this package: where a warning belongs."""
+    package = str(Path(__file__).resolve().parent.parent) + os.sep
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and frame.f_code.co_filename.startswith(package):
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def _thread(machine: Machine, runtime: MaskedRuntime) -> Thread:
