@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ import gpusim_des as gs
 from gpusim_des.device import Launch
 from gpusim_des.functional import executor
 from tests.random_kernels import random_kernel
+from tests.thread_modules import module_of
 
 LENGTH = 50
 """Elements of the input arrays."""
@@ -26,16 +25,7 @@ QUICK = settings(derandomize=True, deadline=None, database=None, phases=[Phase.e
 
 
 def load_kernel(source: str, folder: Path) -> Any:
-    """Write the module to a file, because kernels are read from their source, and return its kernel."""
-    name = "random_" + hashlib.sha1(source.encode()).hexdigest()[:16]
-    path = folder / f"{name}.py"
-    path.write_text(source)
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.kern
+    return module_of(source, folder).kern
 
 
 def run(kernel: Any, grid: Any, block: Any, *, vectorize: bool, count: Any) -> tuple[list[Any], Launch]:
