@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from gpusim_des.functional.kernel_source import RUNTIME, Compiled, NotVectorizable, Source, build
+from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, Source, build
 from gpusim_des.functional.rewrite import Rewriter, constant, runtime, thunk
 
 
@@ -21,10 +21,6 @@ def compile_masked(source: Source, *, count_lines: bool) -> Compiled:
 class MaskedRewriter(Rewriter):
     """Rewrites statements for masked execution."""
 
-    def __init__(self, source: Source, *, count_lines: bool) -> None:
-        super().__init__(source)
-        self._count_lines = count_lines
-
     def function(self) -> ast.FunctionDef:
         """Return the rewritten function: the runtime is its first parameter."""
         node = self.source.node
@@ -32,29 +28,7 @@ class MaskedRewriter(Rewriter):
             raise self.refuse(node, "a parameter list with * or **")
         body = [*self.prologue(), *self.body(node.body)]
         body.append(ast.Return(runtime("result")))
-        arguments = ast.arguments(
-            posonlyargs=[],
-            args=[ast.arg(RUNTIME), *(ast.arg(a.arg) for a in node.args.args)],
-            kwonlyargs=[],
-            kw_defaults=[],
-            defaults=[],
-        )
-        done = ast.FunctionDef(name=node.name, args=arguments, body=body, decorator_list=[])
-        if hasattr(done, "type_params"):
-            done.type_params = []
-        return ast.copy_location(done, node)
-
-    def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Rewrite statements, each preceded by its count where lines are counted."""
-        if not self._count_lines:
-            return super().body(statements)
-        done: list[ast.stmt] = []
-        for statement in statements:
-            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if not isinstance(statement, ast.For | ast.While) and not is_text:
-                done.append(ast.copy_location(ast.Expr(runtime("line", self.place(statement))), statement))
-            done += super().body([statement])
-        return done or [ast.Pass()]
+        return self.definition(node, body)
 
     # Expressions ----------------------------------------------------------------------------------------------------
 
@@ -102,7 +76,7 @@ class MaskedRewriter(Rewriter):
             raise self.refuse(node, "while … else")
         place = self.place(node)
         head: ast.expr = runtime("loop_head")
-        line = [runtime("line", self.place(node))] if self._count_lines else []
+        line = [runtime("line", self.place(node))] if self.count_lines else []
         test = self.expression(node.test)
         tested = runtime("loop_test", self.place(node), test)
         condition = ast.BoolOp(ast.And(), [head, *line, tested])

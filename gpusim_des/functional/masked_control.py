@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.runtime import Runtime
 from gpusim_des.functional.tracked import Value
@@ -191,12 +190,6 @@ class MaskedControl(Runtime):
         loop = self._frames[-1].loops[-1]
         loop.continued = None
         self.mask = self._without_gone(loop.live)
-
-    def as_int(self, place: int, value: Any) -> Value:
-        """Return a loop counter's first value."""
-        if isinstance(value, Value):
-            return value if value.dtype.itemsize >= 4 else self.convert(place, value, rules.INT32)
-        return self.constant(value, rules.constant_type(value))
 
     def each(self, place: int, items: Iterable[Any]) -> Iterator[Any]:
         """``for x in items``, unrolled: the items are the same for all threads."""

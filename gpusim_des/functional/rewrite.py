@@ -56,8 +56,9 @@ def thunk(body: ast.expr) -> ast.Lambda:
 class Rewriter(ast.NodeTransformer):
     """Rewrites expressions; its subclasses rewrite statements, one for masked execution, one for single threads."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, *, count_lines: bool) -> None:
         self.source = source
+        self.count_lines = count_lines
         self.names = LocalNames(source.node)
         self.sites: list[Site] = []
         self._temporaries = 0
@@ -283,14 +284,37 @@ class Rewriter(ast.NodeTransformer):
         return done
 
     def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Rewrite statements; an empty result becomes ``pass``."""
+        """Rewrite statements, each preceded by its count where lines are counted; none become ``pass``."""
         done: list[ast.stmt] = []
         for statement in statements:
+            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+            if self.count_lines and not isinstance(statement, ast.For | ast.While) and not is_text:
+                done.append(ast.copy_location(ast.Expr(runtime("line", self.place(statement))), statement))
             result = self.visit(statement)
             for new in result if isinstance(result, list) else [result]:
                 ast.copy_location(new, statement)
                 done.append(new)
         return done or [ast.Pass()]
+
+    def definition(self, node: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
+        """Function with the parameters of `node`, the runtime before them, and a rewritten body.
+
+        Defaults are left out: the runtime fills them in before it calls.
+        """
+        given = node.args
+        arguments = ast.arguments(
+            posonlyargs=[],
+            args=[ast.arg(RUNTIME), *(ast.arg(a.arg) for a in (*given.posonlyargs, *given.args))],
+            vararg=ast.arg(given.vararg.arg) if given.vararg else None,
+            kwonlyargs=[ast.arg(a.arg) for a in given.kwonlyargs],
+            kw_defaults=[None for _ in given.kwonlyargs],
+            kwarg=ast.arg(given.kwarg.arg) if given.kwarg else None,
+            defaults=[],
+        )
+        done = ast.FunctionDef(name=node.name, args=arguments, body=body, decorator_list=[])
+        if hasattr(done, "type_params"):  # Python 3.12 and later want the list
+            done.type_params = []
+        return ast.copy_location(done, node)
 
     def check_statement(self, node: ast.Expr) -> None:
         """Refuse a barrier that is called but not yielded."""

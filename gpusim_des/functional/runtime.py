@@ -332,6 +332,12 @@ class Runtime(ABC):
 
     # Assignments ----------------------------------------------------------------------------------------------------
 
+    def as_int(self, place: int, value: Any) -> Value:
+        """Return a loop counter's first value."""
+        if isinstance(value, Value):
+            return value if value.dtype.itemsize >= 4 else self.convert(place, value, rules.INT32)
+        return self.constant(value, rules.constant_type(value))
+
     def side(self, place: int, name: int, value: Any) -> Any:
         """One side of a conditional expression."""
         return self.assign(place, f"side {name}", UNDEFINED, value)

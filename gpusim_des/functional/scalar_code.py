@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 
-from gpusim_des.functional.kernel_source import RUNTIME, Compiled, Source, build
+from gpusim_des.functional.kernel_source import Compiled, Source, build
 from gpusim_des.functional.rewrite import Rewriter, constant, runtime
 
 
@@ -22,8 +22,7 @@ class ScalarRewriter(Rewriter):
     """Rewrites statements for one thread; places get the same numbers as in masked code."""
 
     def __init__(self, source: Source, *, count_lines: bool) -> None:
-        super().__init__(source)
-        self._count_lines = count_lines
+        super().__init__(source, count_lines=count_lines)
         self._inner = 0
 
     def function(self) -> ast.FunctionDef:
@@ -32,31 +31,7 @@ class ScalarRewriter(Rewriter):
         body = [*self.prologue(), *self.body(node.body)]
         # A generator even if nothing in it pauses.
         body.append(ast.If(constant(False), [ast.Expr(ast.Yield(None))], []))
-        arguments = ast.arguments(
-            posonlyargs=[],
-            args=[ast.arg(RUNTIME), *(ast.arg(a.arg) for a in (*node.args.posonlyargs, *node.args.args))],
-            vararg=ast.arg(node.args.vararg.arg) if node.args.vararg else None,
-            kwonlyargs=[ast.arg(a.arg) for a in node.args.kwonlyargs],
-            kw_defaults=[None for _ in node.args.kwonlyargs],
-            kwarg=ast.arg(node.args.kwarg.arg) if node.args.kwarg else None,
-            defaults=[],
-        )
-        done = ast.FunctionDef(name=node.name, args=arguments, body=body, decorator_list=[])
-        if hasattr(done, "type_params"):
-            done.type_params = []
-        return ast.copy_location(done, node)
-
-    def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
-        """Rewrite statements, each preceded by its count where lines are counted."""
-        if not self._count_lines:
-            return super().body(statements)
-        done: list[ast.stmt] = []
-        for statement in statements:
-            is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-            if not isinstance(statement, ast.For | ast.While) and not is_text:
-                done.append(ast.copy_location(ast.Expr(runtime("line", self.place(statement))), statement))
-            done += super().body([statement])
-        return done or [ast.Pass()]
+        return self.definition(node, body)
 
     # Expressions ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +91,7 @@ class ScalarRewriter(Rewriter):
     def visit_While(self, node: ast.While) -> list[ast.stmt]:
         """A loop that tells its iterations."""
         place = self.place(node)
-        line = [runtime("line", self.place(node))] if self._count_lines else []
+        line = [runtime("line", self.place(node))] if self.count_lines else []
         test = self.expression(node.test)
         tested = runtime("test", self.place(node), test)
         condition = ast.BoolOp(ast.And(), [runtime("loop_head"), *line, tested])

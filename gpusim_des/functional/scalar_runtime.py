@@ -208,12 +208,6 @@ class ScalarRuntime(Runtime):
         finally:
             del self._path[depth:]
 
-    def as_int(self, place: int, value: Any) -> Value:
-        """Return a loop counter's first value."""
-        if isinstance(value, Value):
-            return value if value.dtype.itemsize >= 4 else self.convert(place, value, rules.INT32)
-        return self.constant(value, rules.constant_type(value))
-
     def each(self, place: int, items: Iterable[Any]) -> Iterator[Any]:
         """``for x in items``."""
         if isinstance(items, Value):
