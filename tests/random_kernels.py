@@ -20,6 +20,12 @@ import numpy as np
 
 import gpusim_des as gs
 
+
+def pair(x, y):
+    if x > 3:
+        return x - 1, y
+    return x // 2, min(y * 0.5 + 1, 1000.0)
+
 """
 
 SHAPES: tuple[tuple[Any, Any], ...] = (
@@ -183,9 +189,13 @@ class Writer:
         return f"min(max({value}, -1000.0), 1000.0)"
 
     def assignment(self, indent: int) -> None:
-        kind = self.number(0, 9)
+        kind = self.number(0, 11)
         if kind < 4:
             self.write(indent, f"{self.one_of('a', 'b')} = {self.integer(3)}")
+        elif kind == 10:
+            self.write(indent, f"a, f = pair({self.integer(2)}, f)")
+        elif kind == 11 and not self.inside_helper:
+            self.local_array(indent)
         elif kind == 4:
             self.write(indent, f"{self.one_of('a', 'b')} {self.one_of('+', '-', '*', '^', '&')}= {self.integer(2)}")
         elif kind < 7:
@@ -197,6 +207,17 @@ class Writer:
             self.write(indent, f"m = {value}")
         else:
             self.write(indent, f"a, b = b, {self.integer(2)}")
+
+    def local_array(self, indent: int) -> None:
+        name = self.fresh("k")
+        self.write(indent, f"for {name} in range(3):")
+        if self.chance(50):
+            self.write(indent + 1, f"if {self.condition(1)}:")
+            self.write(indent + 2, self.one_of("continue", "break", f"b = {name}"))
+        self.write(indent + 1, f"loc[{name}] = {self.one_of(f'loc[2 - {name}]', self.integer(1))}")
+        self.write(indent + 1, f"a = int(loc[{name}]) + {name}")
+        if self.chance(30):
+            self.write(indent, f"loc = [{self.one_of('1', 'b')}, loc[1], a % 3]")
 
     has_mixed = False
 

@@ -293,7 +293,7 @@ class Runtime(ABC):
         """``array[index] = value``."""
         if not isinstance(array, DeviceArray | SharedArray):
             where = self.plain_index(place, array, index)
-            slot = getattr(array, "slot", (*self.frame_key(), place))
+            slot = self.types.joined(getattr(array, "slot", (*self.frame_key(), place)))
             if self.learning:
                 self.types.note_stored(slot)
             array[where] = self._assigned(place, slot, array[where], value)
@@ -322,7 +322,7 @@ class Runtime(ABC):
 
     def local(self, place: int, items: list[Any]) -> LocalList:
         """``[a, b, …]``: a local array; its numbers have one type if the kernel stores to it."""
-        slot = (*self.frame_key(), "list", place)
+        slot = self.types.joined((*self.frame_key(), "list", place))
         if self.learning:
             for item in items:
                 self._learn(slot, item)
@@ -357,6 +357,8 @@ class Runtime(ABC):
                 self._assigned(place, (*slot, k), b, x) for k, (b, x) in enumerate(zip(before, new, strict=True))
             )
         if not isinstance(new, (Value, *PLAIN)):
+            if self.learning and isinstance(old, LocalList) and isinstance(new, LocalList):
+                self.types.join(old.slot, new.slot)
             return self.rebind(place, old, new)
         if self.learning:
             self._learn(slot, new)

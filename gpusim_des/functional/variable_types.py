@@ -18,7 +18,21 @@ class Types:
         """Variables to which only constants were assigned so far."""
         self.stored: set[tuple[Any, ...]] = set()
         """Local lists to which the kernel stores, so that their numbers differ from thread to thread."""
+        self._joined: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.changed = False
+
+    def joined(self, slot: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Slot that stands for this one and all that were joined with it."""
+        while slot in self._joined:
+            slot = self._joined[slot]
+        return slot
+
+    def join(self, one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+        """Take note that a variable may be either of two local lists, whose numbers therefore have one type."""
+        one, other = self.joined(one), self.joined(other)
+        if one != other:
+            self._joined[other] = one
+            self.changed = True
 
     def note_stored(self, slot: tuple[Any, ...]) -> None:
         """Take note of an assignment to an element of a local list."""
