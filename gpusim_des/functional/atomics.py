@@ -59,3 +59,35 @@ def perform(name: str, data: NDArray[Any], index: NDArray[np.int64], numbers: li
         data[where] = new
         begin = end
     return old
+
+
+def changes(name: str, old: NDArray[Any], numbers: list[NDArray[Any]]) -> NDArray[np.bool_]:
+    """Tell which operations changed their element, from the old values and the operands.
+
+    >>> changes("atomic_cas", np.array([0, 5]), [np.array([1, 1]), np.array([0, 0])])
+    array([ True, False])
+    """
+    new = numbers[0]
+    done = {
+        "atomic_add": new != 0,
+        "atomic_max": new > old,
+        "atomic_min": new < old,
+        "atomic_exch": new != old,
+        "atomic_cas": (old == numbers[-1]) & (new != old),
+    }[name]
+    return np.asarray(done)
+
+
+def perform_one(name: str, data: NDArray[Any], where: int, new: Any, expected: Any) -> tuple[Any, bool]:
+    """Do one operation of one thread; returns the old value, and whether the element changed."""
+    old = data[where]
+    with np.errstate(all="ignore"):
+        if name == "atomic_add":
+            data[where] = old + new
+        elif name == "atomic_max":
+            data[where] = max(old, new)
+        elif name == "atomic_min":
+            data[where] = min(old, new)
+        elif name == "atomic_exch" or old == expected:
+            data[where] = new
+    return old, bool(data[where] != old)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.errors import BoundsError, DeadlockError
+from gpusim_des.errors import BoundsError, DeadlockError, KernelError
 from gpusim_des.functional.source import Site
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 
@@ -49,6 +49,23 @@ def barrier_not_reached(
         f"{kernel_name}: block {config.grid.at(block)} waits forever at the barrier in {site}: "
         f"{len(away)} of {len(there)} threads never reach it (warps {_ranges(warps)}, first thread "
         f"{int(away[0])}); a barrier must be reached by all threads of the block, so move it out of the branch"
+    )
+
+
+def writes_to_host(kernel_name: str, site: Site, target: object) -> KernelError:
+    """Error of a kernel that assigns to something outside of the device."""
+    return KernelError(
+        f"{kernel_name}: {site} writes to a {type(target).__name__} of the host: kernels write to device arrays "
+        "(dev.to_device), shared arrays (t.shared) and lists that they made themselves"
+    )
+
+
+def no_number(kernel_name: str, site: Site, operand: object, *, unassigned: bool) -> KernelError:
+    """Error of an operand that is no number."""
+    if unassigned:
+        return KernelError(f"{kernel_name}: a variable is used in {site} before it was assigned")
+    return KernelError(
+        f"{kernel_name}: {site} computes with a {type(operand).__name__}: numbers and elements of arrays are possible"
     )
 
 

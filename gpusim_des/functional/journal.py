@@ -11,25 +11,24 @@ from numpy.typing import NDArray
 class Journal:
     """Old values of the elements that a chunk of blocks wrote.
 
-    Blocks that turn out to disagree on control flow run again in groups; a lone block cannot disagree, and keeps none.
+    Blocks that turn out to disagree on control flow run again in groups, and a kernel that turns out not to be
+    vectorizable runs again thread by thread.
 
     Examples
     --------
-    >>> data, journal = np.array([1, 2, 3]), Journal(keeps=True)
+    >>> data, journal = np.array([1, 2, 3]), Journal()
     >>> journal.note(data, np.array([0, 2])); data[:] = 9
     >>> journal.undo(); data
     array([1, 9, 3])
     """
 
-    def __init__(self, *, keeps: bool) -> None:
-        self._keeps = keeps
+    def __init__(self) -> None:
         self._notes: list[tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]] = []
 
     def note(self, data: NDArray[Any], index: NDArray[Any]) -> None:
         """Keep ``data[index]``, which is about to be overwritten."""
-        if self._keeps:
-            where = index.astype(np.int64)
-            self._notes.append((data, where, data[where]))
+        where = index.astype(np.int64)
+        self._notes.append((data, where, data[where]))
 
     def undo(self) -> None:
         """Restore everything, the last write first."""

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.source import Site, is_user_code
 
@@ -49,7 +51,14 @@ class Compiled(NamedTuple):
 
 def is_helper(function: Any) -> bool:
     """Tell whether a kernel may call this as a helper: a function of the user, whose source joins the kernel's."""
-    return isinstance(function, FunctionType) and is_user_code(function.__code__.co_filename)
+    mine = isinstance(function, FunctionType) and is_user_code(function.__code__.co_filename)
+    return mine and function.__module__.split(".")[0] != "gpusim_des"
+
+
+def is_constant_function(function: Any) -> bool:
+    """Tell whether this is a function of the package's own, a NumPy or a math one: it only computes with constants."""
+    module = str(getattr(function, "__module__", None) or type(function).__module__)
+    return module.split(".", maxsplit=1)[0] in {"gpusim_des", "math"} or isinstance(function, np.ufunc | type)
 
 
 def parse(function: Callable[..., Any]) -> Source:
@@ -75,7 +84,35 @@ def parse(function: Callable[..., Any]) -> Source:
         raise KernelError(
             f"{getattr(function, '__name__', function)!r} is no function made by def: kernels and helpers are"
         )
-    return Source(node, filename, function)
+    source = Source(node, filename, function)
+    _check_returns(source)
+    return source
+
+
+def _check_returns(source: Source) -> None:
+    """Refuse a function that returns a value on some paths only: other threads would go on with nothing."""
+    returns = [n for s in source.node.body for n in ast.walk(s) if isinstance(n, ast.Return)]
+    valued = [n for n in returns if n.value is not None]
+    if valued and (len(valued) < len(returns) or not _always_leaves(source.node.body)):
+        raise KernelError(
+            f"{source.node.name} returns a value in {source.site(valued[0])}, but not on every path: threads that take "
+            "another one would get nothing; end the function with a return of its own"
+        )
+
+
+def _always_leaves(statements: list[ast.stmt]) -> bool:
+    """Tell whether these statements never reach their end."""
+    for s in statements:
+        if isinstance(s, ast.Return | ast.Raise):
+            return True
+        if isinstance(s, ast.If) and s.orelse and _always_leaves(s.body) and _always_leaves(s.orelse):
+            return True
+        endless = isinstance(s, ast.While) and isinstance(s.test, ast.Constant) and bool(s.test.value)
+        if endless and not any(isinstance(n, ast.Break) for n in ast.walk(s)):
+            return True
+        if isinstance(s, ast.Try | ast.With | ast.Match):
+            return True  # too much for this check; the interpreter runs it as Python does
+    return False
 
 
 def build(source: Source, rewritten: ast.FunctionDef, sites: list[Site]) -> Compiled:
@@ -100,26 +137,26 @@ def build(source: Source, rewritten: ast.FunctionDef, sites: list[Site]) -> Comp
 
 
 class LocalNames(ast.NodeVisitor):
-    """Which names a function assigns, how often, and whether inside a loop."""
+    """Which names a function assigns, how often, and whether inside a loop or a branch."""
 
     def __init__(self, node: ast.FunctionDef) -> None:
         self.counts: dict[str, int] = {}
-        self.in_loop: set[str] = set()
+        self.inside: set[str] = set()
         self._depth = 0
         self.parameters = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         for statement in node.body:
             self.visit(statement)
 
     def foldable(self, name: str) -> bool:
-        """One assignment, outside of loops: a constant assigned there stays a constant."""
-        return self.counts.get(name) == 1 and name not in self.in_loop and name not in self.parameters
+        """One assignment, outside of loops and branches: a constant assigned there stays a constant."""
+        return self.counts.get(name) == 1 and name not in self.inside and name not in self.parameters
 
     def visit_Name(self, node: ast.Name) -> None:
         """Count an assignment."""
         if isinstance(node.ctx, ast.Store):
             self.counts[node.id] = self.counts.get(node.id, 0) + 1
             if self._depth:
-                self.in_loop.add(node.id)
+                self.inside.add(node.id)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         """Count twice: the value changes."""
@@ -127,13 +164,14 @@ class LocalNames(ast.NodeVisitor):
         if isinstance(node.target, ast.Name):
             self.counts[node.target.id] += 1
 
-    def _visit_loop(self, node: ast.For | ast.While) -> None:
+    def _visit_inner(self, node: ast.For | ast.While | ast.If) -> None:
         self._depth += 1
         self.generic_visit(node)
         self._depth -= 1
 
-    visit_For = _visit_loop
-    visit_While = _visit_loop
+    visit_For = _visit_inner
+    visit_While = _visit_inner
+    visit_If = _visit_inner
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         """A nested function's names are its own."""

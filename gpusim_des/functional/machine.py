@@ -78,7 +78,7 @@ class Machine:
         lanes[-1] -= self._padded - config.threads_per_block
         self._all_lanes: NDArray[np.uint8] = np.tile(lanes, len(blocks))
         self._lanes_cache: tuple[NDArray[np.bool_], NDArray[np.uint8]] | None = None
-        self._journal = Journal(keeps=len(blocks) > 1)
+        self._journal = Journal()
         self._shared_memory = SharedMemory(kernel_name, shared_limits)
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""

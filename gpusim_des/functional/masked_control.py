@@ -13,10 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
+from gpusim_des.functional.kernel_source import NotVectorizable
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.runtime import Runtime
 from gpusim_des.functional.tracked import Value
 from gpusim_des.functional.variable_types import Types
+
+SPINS = 1000
+"""Iterations of a loop after which it is watched: it may wait for something that never happens."""
 
 LEARNING_ITERATIONS = 2
 """Iterations of every loop while types are learnt: the second sees what the first assigned."""
@@ -43,6 +47,7 @@ class Loop:
         self.broken: Mask = None
         self.continued: Mask = None
         self.iterations = 0
+        self.active = self.changes = -1
 
 
 def _or(a: Mask, b: Mask) -> Mask:
@@ -58,6 +63,9 @@ class MaskedControl(Runtime):
         self.machine = machine
         self.mask: Mask = np.zeros((1, 1), bool) if learning else None
         self._frames: list[Frame] = []
+        self.changes = 0
+        """Assignments and writes so far that changed something."""
+        self.watching = False
         self._ifs: list[tuple[Mask, Any]] = []
 
     def line(self, place: int) -> bool:
@@ -145,7 +153,24 @@ class MaskedControl(Runtime):
         if loop.iterations:
             self.mask = self._without_gone(loop.live)
         loop.iterations += 1
+        if loop.iterations > SPINS and not self.learning:
+            self._watch(loop)
         return True
+
+    def _watch(self, loop: Loop) -> None:
+        """Give up on a loop in which a whole iteration changed nothing: it waits for threads that wait for it."""
+        active = int(np.broadcast_to(True if self.mask is None else self.mask, self.machine.shape).sum())
+        if (active, self.changes) == (loop.active, loop.changes):
+            raise NotVectorizable("a loop that waits for other threads", self.sites[loop.place])
+        loop.active, loop.changes, self.watching = active, self.changes, True
+
+    def note_change(self, old: Any, new: Value) -> None:
+        """Count an assignment that changed something; every one does until a loop has run suspiciously long."""
+        same = (
+            self.watching and isinstance(old, Value) and old.dtype == new.dtype and old.value.shape == new.value.shape
+        )
+        if not (same and np.array_equal(old.value, new.value)):
+            self.changes += 1
 
     def loop_test(self, place: int, condition: Any) -> bool:
         """Keep the threads for which the condition holds; returns whether there are any."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusim_des.functional import arithmetic_rules as rules
+from gpusim_des.functional import atomics
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.operations import ATOMICS, Barrier, Operation
 from gpusim_des.functional.tracked import Value
@@ -68,4 +69,7 @@ def _atomic(
     old, event = runtime.machine.atomic(
         array, label, name, np.asarray(flat), numbers, runtime.mask, producers, runtime.sites[place]
     )
+    changed = atomics.changes(name, old, numbers)
+    if (changed if runtime.mask is None else changed & runtime.mask).any():
+        runtime.changes += 1
     return Value(runtime, old, (event,))

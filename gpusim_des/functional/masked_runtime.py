@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import instructions, provenance
-from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, is_helper
+from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, is_constant_function, is_helper
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.masked_control import Frame, MaskedControl
 from gpusim_des.functional.masked_operations import operate
@@ -29,6 +29,9 @@ from gpusim_des.functional.source import Site
 from gpusim_des.functional.tracked import PLAIN, UNDEFINED, LocalList, Value
 from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
+
+HARMLESS: tuple[Any, ...] = (len, range, isinstance, tuple, enumerate, zip, reversed, sum, min, max, abs, divmod, slice)
+"""Builtins that masked execution may call once for all threads, because they only compute."""
 
 MOST_CALLS = 64
 """Depth of helper calls; more is recursion, which masked execution leaves to the interpreter."""
@@ -81,13 +84,34 @@ class MaskedRuntime(MaskedControl):
     def merge(self, old: Any, new: Value) -> Value:
         """Return the new value for active threads, the old one for the others."""
         mask = self.mask
-        if mask is None or old is UNDEFINED or old is new or self.learning:
+        self.note_change(old, new)
+        if old is new or self.learning:
             return new
+        if mask is None:
+            return new if new.assigned is None else Value(self, new.value, new.producers)
+        if old is UNDEFINED:
+            done = Value(self, new.value, new.producers)
+            done.assigned = mask
+            return done
         if isinstance(old, PLAIN):
             old = self.constant(old, new.dtype)
         shape = self.machine.shape
         value = np.where(mask, new.value, old.value)
-        return Value(self, value, provenance.merged(mask, new.producers, old.producers, shape))
+        done = Value(self, value, provenance.merged(mask, new.producers, old.producers, shape))
+        done.assigned = old.assigned if old.assigned is None or old.assigned is mask else old.assigned | mask
+        return done
+
+    def check_assigned(self, place: int, operand: Value) -> None:
+        """Refuse a variable that some of the active threads have not assigned."""
+        if self.learning or operand.assigned is self.mask:
+            return
+        missing = ~operand.assigned if self.mask is None else self.mask & ~operand.assigned
+        if missing.any():
+            number = int(np.broadcast_to(missing, self.machine.shape).sum())
+            raise KernelError(
+                f"{self.kernel_name}: a variable is used in {self.sites[place]} by {number:,} "
+                f"thread{'s' if number != 1 else ''} that did not assign it: give it a value before the branch"
+            )
 
     def rebind(self, place: int, old: Any, new: Any) -> Any:
         """Assign an array, a list or a function: the same for all threads that are left in this function."""
@@ -209,6 +233,9 @@ class MaskedRuntime(MaskedControl):
         if any(isinstance(a, Value) for a in everything):
             name = getattr(function, "__name__", repr(function))
             raise NotVectorizable(f"a call of {name} with a per-thread value", self.sites[place])
+        if not any(function is f for f in HARMLESS) and not is_constant_function(function):
+            name = getattr(function, "__name__", repr(function))
+            raise NotVectorizable(f"a call of {name}, which may do more than compute", self.sites[place])
         return function(*arguments, **keywords)
 
     # Memory ---------------------------------------------------------------------------------------------------------
@@ -235,6 +262,7 @@ class MaskedRuntime(MaskedControl):
     def write(self, place: int, array: Array, flat: Any, value: Any, producers: Any) -> None:
         """Write for the active threads."""
         index, site = np.asarray(flat), self.sites[place]
+        self.changes += 1
         numbers = np.asarray(value.value if isinstance(value, Value) else value)
         if isinstance(array, DeviceArray):
             self.machine.store(array, self.name_of(array), index, numbers, self.mask, producers, site)

@@ -129,7 +129,10 @@ class Rewriter(ast.NodeTransformer):
         a, b = self.expression(node.left), self.expression(node.comparators[0])
         name = COMPARE.get(type(node.ops[0]))
         if name is None:
-            return ast.Compare(a, node.ops, [b])
+            test = "contains" if isinstance(node.ops[0], ast.In | ast.NotIn) else "identical"
+            found = runtime(test, self.place(node), a, b)
+            negated = isinstance(node.ops[0], ast.NotIn | ast.IsNot)
+            return runtime("negation", self.place(node), found) if negated else found
         return runtime("compare", self.place(node), constant(name), a, b)
 
     def truth(self, node: ast.expr) -> ast.expr:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpusim_des.errors import BoundsError, KernelError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import instructions, plain_numbers
+from gpusim_des.functional import complaints, instructions, membership, plain_numbers
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.source import Site
 from gpusim_des.functional.tracked import PLAIN, UNDEFINED, LocalList, Value
@@ -68,15 +68,16 @@ class Runtime(ABC):
     def operand_type(self, place: int, operand: Any) -> np.dtype[Any] | None:
         """Type of a tracked value, ``None`` for a constant."""
         if isinstance(operand, Value):
+            if operand.assigned is not None:
+                self.check_assigned(place, operand)
             return operand.dtype
         if isinstance(operand, PLAIN):
             return None
-        if operand is UNDEFINED:
-            raise KernelError(f"{self.kernel_name}: a variable is used in {self.sites[place]} before it was assigned")
-        raise KernelError(
-            f"{self.kernel_name}: {self.sites[place]} computes with a {type(operand).__name__}: numbers and elements "
-            "of arrays are possible"
-        )
+        raise complaints.no_number(self.kernel_name, self.sites[place], operand, unassigned=operand is UNDEFINED)
+
+    @abstractmethod
+    def check_assigned(self, place: int, operand: Value) -> None:
+        """Refuse a variable that some of the active threads have not assigned."""
 
     def joint_type(self, place: int, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
         """Type in which operands meet, ``None`` if all are constants."""
@@ -187,6 +188,14 @@ class Runtime(ABC):
         assert joint is not None
         return self.apply(place, name, (a, b), joint)
 
+    def contains(self, place: int, item: Any, items: Any) -> Any:
+        """``item in items``."""
+        return membership.contains(self, place, item, items)
+
+    def identical(self, place: int, a: Any, b: Any) -> bool:
+        """``a is b``."""
+        return membership.identical(self, place, a, b)
+
     def truth(self, place: int, a: Any) -> Any:
         """Value as a truth value; a number is compared with zero."""
         if not isinstance(a, Value):
@@ -292,6 +301,8 @@ class Runtime(ABC):
     def set(self, place: int, array: Any, index: Any, value: Any) -> None:
         """``array[index] = value``."""
         if not isinstance(array, DeviceArray | SharedArray):
+            if not isinstance(array, LocalList):
+                raise complaints.writes_to_host(self.kernel_name, self.sites[place], array)
             where = self.plain_index(place, array, index)
             slot = self.types.joined(getattr(array, "slot", (*self.frame_key(), place)))
             if self.learning:
@@ -360,6 +371,7 @@ class Runtime(ABC):
             if self.learning and isinstance(old, LocalList) and isinstance(new, LocalList):
                 self.types.join(old.slot, new.slot)
             return self.rebind(place, old, new)
+        self.operand_type(place, new)
         if self.learning:
             self._learn(slot, new)
         return self.merge(old, self._typed(place, slot, new))

@@ -63,7 +63,13 @@ class ScalarRewriter(Rewriter):
         return done
 
     visit_Lambda = _visit_inner
-    visit_ListComp = _visit_inner
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        """A local array."""
+        made = self._visit_inner(node)
+        assert isinstance(made, ast.expr)
+        return runtime("local", self.place(node), made)
+
     visit_SetComp = _visit_inner
     visit_DictComp = _visit_inner
     visit_GeneratorExp = _visit_inner

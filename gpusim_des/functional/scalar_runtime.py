@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpusim_des.errors import KernelError
+from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import instructions
+from gpusim_des.functional import atomics, instructions
 from gpusim_des.functional.kernel_source import Compiled, is_helper
 from gpusim_des.functional.machine import Counting
-from gpusim_des.functional.masked_control import bounds_of, is_rising
+from gpusim_des.functional.masked_control import SPINS, bounds_of, is_rising
 from gpusim_des.functional.masked_runtime import filled
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, Barrier, Operation
@@ -77,6 +77,10 @@ class ScalarRuntime(Runtime):
         self._frames: list[tuple[Any, ...]] = []
         self._seen: dict[Key, int] = {}
         self._late = False
+        self._spinning: dict[int, int] = {}
+        self.changes = 0
+        """Assignments and writes so far that changed something."""
+        self.watching = False
         self._logic: list[list[Value]] = []
         self._selects: list[Any] = []
 
@@ -122,9 +126,15 @@ class ScalarRuntime(Runtime):
         """Return the number itself."""
         return value.value.item()
 
-    def merge(self, old: Any, new: Value) -> Value:  # noqa: ARG002
+    def merge(self, old: Any, new: Value) -> Value:
         """Return the new value: there is one thread only."""
+        same = self.watching and isinstance(old, Value) and old.dtype == new.dtype
+        if not (same and old.value.item() == new.value.item()):
+            self.changes += 1
         return new
+
+    def check_assigned(self, place: int, operand: Value) -> None:
+        """Nothing to check: one thread has assigned a variable or not."""
 
     def frame_key(self) -> tuple[Any, ...]:
         """Places of the calls that led here."""
@@ -179,7 +189,20 @@ class ScalarRuntime(Runtime):
     def loop_head(self) -> bool:
         """Start an iteration."""
         self._path[-1] += 1
+        if self._path[-1] > SPINS:
+            self._watch()
         return True
+
+    def _watch(self) -> None:
+        """Give up on a loop in which a whole iteration changed nothing."""
+        depth = len(self._path)
+        if self._spinning.get(depth) == self.changes:
+            raise DeadlockError(
+                f"{self.kernel_name}: a thread waits forever in the loop in {self.sites[self._path[-2]]} for something "
+                "that another thread does: the interpreter runs threads of a block one after the other"
+            )
+        self._spinning[depth] = self.changes
+        self.watching = True
 
     def loop_leave(self) -> None:
         """End a while loop."""
@@ -314,6 +337,7 @@ class ScalarRuntime(Runtime):
         """Write an element."""
         op = OpClass.GLOBAL_STORE if isinstance(array, DeviceArray) else OpClass.SHARED_STORE
         self.data_of(array)[int(flat)] = value.value if isinstance(value, Value) else value
+        self.changes += 1
         self.step(place, op, producers, array=array, flat=int(flat))
 
     # Operations -----------------------------------------------------------------------------------------------------
@@ -346,7 +370,6 @@ class ScalarRuntime(Runtime):
         return None if result is None else Value(self, result, made)
 
     def _atomic(self, place: int, array: Any, name: str, index: Any, value: Any, compare: Any = None) -> Value:
-        site = self.sites[place]
         self.operand_type(place, value)
         stored = self.convert(place, value, array.dtype)
         operands: tuple[Any, ...] = (stored,)
@@ -357,19 +380,9 @@ class ScalarRuntime(Runtime):
         op = OpClass.GLOBAL_ATOMIC if isinstance(array, DeviceArray) else OpClass.SHARED_ATOMIC
         producers = self.joint_producers((*tracked, *operands))
         made = self.step(place, op, producers, array=array, flat=int(flat))
-        data, where = self.data_of(array), int(flat)
-        old = data[where]
         new, expected = (x.value if isinstance(x, Value) else x for x in (stored, compare))
-        with np.errstate(all="ignore"):
-            if name == "atomic_add":
-                data[where] = old + new
-            elif name == "atomic_max":
-                data[where] = max(old, new)
-            elif name == "atomic_min":
-                data[where] = min(old, new)
-            elif name == "atomic_exch" or old == expected:
-                data[where] = new
-        assert site is not None
+        old, changed = atomics.perform_one(name, self.data_of(array), int(flat), new, expected)
+        self.changes += changed
         return Value(self, old, made)
 
     # Barriers -------------------------------------------------------------------------------------------------------

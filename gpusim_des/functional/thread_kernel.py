@@ -43,6 +43,8 @@ class ThreadKernel(KernelFunction):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
+        self.noticed: set[str] = set()
+        """Reasons not to vectorize that the user has been told."""
         self._compiled: dict[tuple[Callable[..., Any], bool, bool], Compiled] = {}
 
     def compiled(self, function: Callable[..., Any], *, masked: bool, count_lines: bool) -> Compiled:
@@ -114,6 +116,9 @@ class ThreadRunner:
         if self._must:
             raise KernelError(f"kernel {self._kernel.name!r} cannot be vectorized: {reason}") from None
         self.vectorized = False
+        if str(reason) in self._kernel.noticed:
+            return
+        self._kernel.noticed.add(str(reason))
         warnings.warn(
             f"kernel {self._kernel.name!r} runs thread by thread, which is slow, because of {reason}",
             InterpretedWarning,

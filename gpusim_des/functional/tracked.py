@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex
 
 import numpy as np
+
+from gpusim_des.errors import KernelError
 
 if TYPE_CHECKING:
     from gpusim_des.functional.runtime import Runtime
@@ -27,12 +29,27 @@ UNDEFINED = Undefined()
 class Value:
     """A tracked value; ``producers`` are the events that made it."""
 
-    __slots__ = ("producers", "runtime", "value")
+    __slots__ = ("assigned", "producers", "runtime", "value")
 
     def __init__(self, runtime: Runtime, value: Any, producers: Any) -> None:
         self.runtime = runtime
         self.value = value
         self.producers = producers
+        self.assigned: Any = None
+        """Threads that assigned the variable that holds the value, ``None`` for all."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        """Python compares, hashes or looks into the value behind the kernel's back: the answer would be wrong."""
+        raise KernelError(
+            f"{self.runtime.kernel_name}: a per-thread value is compared or looked up outside of the kernel's own "
+            "expressions, in a dictionary, a set, match or a library function: use ==, if and lists in the kernel"
+        )
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
+    __hash__ = _refuse
+
+    def __repr__(self) -> str:
+        return repr(self.value)
 
     @property
     def dtype(self) -> np.dtype[Any]:
