@@ -202,6 +202,24 @@ def test_ranges(vectorize: bool) -> None:
     assert results(ranges, 1, 32, ints(32), 6, vectorize=vectorize) == [expected]
 
 
+@gs.kernel
+def skips(t: Any, out: Any, n: Any) -> Any:
+    i = t.threadIdx.x
+    total = 0
+    for k in range(n):
+        if k % 3 == i % 3:
+            continue
+        total += 10**k
+    out[i] = total
+
+
+@BOTH
+def test_continue_goes_to_the_next_number(vectorize: bool) -> None:
+    """Bounds that are not constants: the loop counts with an instruction, for the threads that skipped as well."""
+    expected = [(10110110, 1101101, 11011011)[i % 3] for i in range(32)]
+    assert results(skips, 1, 32, ints(32), 8, vectorize=vectorize) == [expected]
+
+
 # Expressions --------------------------------------------------------------------------------------------------------
 
 

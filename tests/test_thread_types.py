@@ -19,7 +19,7 @@ def wraps(t: Any, big: Any, out: Any, unsigned: Any) -> Any:
     out[2] = big[0] * 65536 * 65536 + i
     unsigned[0] = np.uint32(i) - 1
     unsigned[1] = unsigned[2] * 2654435761
-    unsigned[3] = 0
+    unsigned[3] = (unsigned[2] * 2654435761) >> 8
 
 
 @BOTH
@@ -28,7 +28,7 @@ def test_integers_wrap_at_32_bits(vectorize: bool) -> None:
     unsigned = np.array([0, 0, 3, 9], np.uint32)
     _, out, after = results(wraps, 1, 1, big, ints(3), unsigned, vectorize=vectorize)
     assert out == [-(2**31), 1, 0]
-    assert after == [2**32 - 1, 3 * 2654435761 % 2**32, 3, 0]
+    assert after == [2**32 - 1, 3 * 2654435761 % 2**32, 3, 3 * 2654435761 % 2**32 >> 8]
 
 
 @gs.kernel
