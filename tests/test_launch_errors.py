@@ -75,7 +75,7 @@ def test_a_plain_function_is_no_kernel(dev: gs.Device) -> None:
     def plain(blk: gs.Block) -> None:
         pass
 
-    with pytest.raises(TypeError, match=r"is no kernel: mark the function with @gs.block_kernel"):
+    with pytest.raises(TypeError, match=r"is no kernel: mark the function with @gs.kernel or @gs.block_kernel"):
         dev.launch(plain, 1, 32)  # type: ignore[arg-type]
 
 

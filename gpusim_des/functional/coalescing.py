@@ -92,8 +92,8 @@ def wavefronts(addresses: _Addresses, itemsize: int, active: _Active | None) -> 
     """Passes through the 32 banks that each warp's request needs, 0 for a warp with no active lane.
 
     Lanes that touch the same 4-byte word share it. Elements of 8 bytes are served half a warp at a time, elements of
-    16 bytes a quarter (CUDA C++ Programming Guide, "Shared memory", 64- and 128-bit accesses), also where all lanes read
-    one element (assumption: not measured); smaller elements share words.
+    16 bytes a quarter (CUDA C++ Programming Guide, "Shared memory", 64- and 128-bit accesses), also where all lanes
+    read one element (assumption: not measured); smaller elements share words.
 
     Examples
     --------
