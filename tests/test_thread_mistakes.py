@@ -176,6 +176,35 @@ def test_comprehensions_make_local_lists() -> None:
     assert run(local_list, None) == [4 + k for k in range(8)]
 
 
+def shifted(t: Any, tile: Any, i: Any) -> Any:
+    tile[i] = i
+    yield t.syncthreads()
+    return tile[(i + 1) % 8]
+
+
+@gs.kernel
+def helper_with_a_barrier(t: Any, a: Any) -> Any:
+    tile = t.shared("tile", 8, np.int32)
+    a[t.threadIdx.x] = yield from shifted(t, tile, t.threadIdx.x)
+
+
+@BOTH
+def test_helpers_may_have_barriers(vectorize: bool) -> None:
+    assert run(helper_with_a_barrier, vectorize) == [1, 2, 3, 4, 5, 6, 7, 0]
+
+
+@gs.kernel
+def uses_a_global(t: Any, a: Any) -> None:
+    global TABLE  # noqa: PLW0603 - the mistake that is tested
+    TABLE = [1.0]
+
+
+@BOTH
+def test_global_statements_are_refused(vectorize: bool) -> None:
+    with pytest.raises(gs.KernelError, match=r"uses_a_global: line .* assigns to variables outside of the kernel"):
+        run(uses_a_global, vectorize)
+
+
 def test_the_notice_comes_once_per_kernel() -> None:
     @gs.kernel
     def with_dictionary(t: Any, a: Any) -> None:

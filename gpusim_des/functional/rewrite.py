@@ -7,7 +7,7 @@ the order of evaluation: for one thread, comparing numbers is comparing times.
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import Any, NoReturn
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.kernel_source import RUNTIME, LocalNames, NotVectorizable, Source
@@ -251,6 +251,19 @@ class Rewriter(ast.NodeTransformer):
         """A local array."""
         items: list[ast.expr] = [self.visit(e) for e in node.elts]
         return runtime("local", self.place(node), ast.List(items, ast.Load()))
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.expr:
+        """``yield from helper(t)``: a helper that has barriers; every call can pause, so it is a call."""
+        return self.expression(node.value)
+
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> NoReturn:
+        """Refuse: a kernel has no state but the device's."""
+        raise KernelError(
+            f"{self.source.node.name}: {self.source.site(node)} assigns to variables outside of the kernel: kernels "
+            "write their results to device arrays"
+        )
+
+    visit_Nonlocal = visit_Global
 
     def visit__Done(self, node: _Done) -> ast.expr:
         """An expression that is rewritten already."""

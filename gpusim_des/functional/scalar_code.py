@@ -75,6 +75,11 @@ class ScalarRewriter(Rewriter):
     visit_GeneratorExp = _visit_inner
     visit_FunctionDef = _visit_inner
 
+    def visit_Yield(self, node: ast.Yield) -> ast.expr:
+        """A barrier inside of an expression."""
+        token = self.expression(node.value) if node.value is not None else constant(None)
+        return ast.YieldFrom(runtime("pause", self.place(node), token))
+
     # Statements -----------------------------------------------------------------------------------------------------
 
     def visit_Expr(self, node: ast.Expr) -> list[ast.stmt]:
