@@ -76,7 +76,7 @@ class Writer:
             return f"({x} {self.one_of('+', '-', '*', '&', '|', '^')} {self.integer(depth - 1)})"
         choices: list[Callable[[], str]] = [
             lambda: f"({x} * {self.integer(depth - 2)} {self.one_of('+', '-')} {self.integer(depth - 1)})",
-            lambda: f"({x} {self.one_of('//', '%')} {self.one_of('3', '4', '-5', self.integer(depth - 2))})",
+            lambda: f"({x} {self.one_of('//', '%')} {self.one_of('3', '-5', 't.lane', self.odd(depth - 2))})",
             lambda: f"({x} {self.one_of('<<', '>>')} {self.number(0, 5)})",
             lambda: f"({x} if {self.condition(depth - 1)} else {self.integer(depth - 1)})",
             lambda: f"{self.one_of('min', 'max')}({x}, {self.integer(depth - 1)})",
@@ -90,6 +90,10 @@ class Writer:
             lambda: self.call(x, depth),
         ]
         return choices[self.number(0, len(choices) - 1)]()
+
+    def odd(self, depth: int) -> str:
+        """No zero: a division of two constants by zero is an error of the kernel, of a thread's values it is not."""
+        return f"({self.integer(depth)} | 1)"
 
     def call(self, x: str, depth: int) -> str:
         if not self.helpers:

@@ -281,6 +281,30 @@ def test_dependencies_through_a_loop(vectorize: bool) -> None:
     assert [len(warp.sectors(k)) for k in range(2)] == [4, 4]
 
 
+@gs.kernel
+def entangled(t: Any, a: Any, out: Any) -> Any:
+    i = t.threadIdx.x
+    x, y = a[i], a[i + 1]
+    for _ in range(16):
+        if i % 2 == 0:
+            x = x + y
+        else:
+            y = y + x
+    out[i] = x + y
+
+
+@BOTH
+def test_dependencies_where_operators_are_not_counted(vectorize: bool) -> None:
+    """Values remember the loads behind them, each once however often it went in: the store waits for two loads."""
+    dev = gs.Device("tiny")
+    arrays = dev.to_device(floats(33)), dev.to_device(floats(32))
+    (warp,) = dev.launch(entangled, 1, 32, *arrays, count="lines", vectorize=vectorize).trace.block(0)
+    waits = {label: deps for label, _, deps in described(warp.stream) if label == "global_store"}
+    loads = [k for k, (label, _, _) in enumerate(described(warp.stream)) if label == "global_load"]
+    assert waits == {"global_store": tuple(loads)}
+    assert len(loads) == 2
+
+
 def described(stream: Any) -> list[tuple[str, int, tuple[int, ...]]]:
     labels = [OpClass(op).label for op in stream.ops]
     return [(label, int(stream.lanes[k]), stream.depends_on(k)) for k, label in enumerate(labels)]

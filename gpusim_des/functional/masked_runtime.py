@@ -63,7 +63,7 @@ class MaskedRuntime(MaskedControl):
         """Count instructions of the active threads."""
         producers = provenance.joint(*(x.producers for x in operands if isinstance(x, Value)))
         if self.machine.counting != "auto":
-            return producers
+            return provenance.latest(producers, self.machine.shape)
         return self.machine.sequence(ops, self.mask, producers, self.sites[place])
 
     def constant(self, value: Any, dtype: np.dtype[Any]) -> Value:
@@ -165,7 +165,7 @@ class MaskedRuntime(MaskedControl):
 
     def _emit_joint(self, place: int, producers: list[Any]) -> Any:
         if self.machine.counting != "auto":
-            return tuple(producers)
+            return provenance.latest(provenance.joint(tuple(producers)), self.machine.shape)
         return self.machine.sequence((OpClass.INT,), self.mask, tuple(producers), self.sites[place])
 
     def select(self, place: int, condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:

@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 Producers = tuple[Any, ...]
 """Events that made a value: numbers for all threads, or arrays of numbers per thread, -1 where nothing made it."""
 
+MOST_CARRIED = 16
+"""Events that a value remembers where operators are not counted and so no instruction stands for its operands."""
+
 
 def per_warp(rows: NDArray[np.int32], executing: NDArray[np.bool_]) -> tuple[list[int], list[NDArray[np.int32]]]:
     """Events of each row of 32 lanes (-1: none): those common to all executing warps, and columns for the rest.
@@ -55,6 +58,20 @@ def joint(*groups: Producers) -> Producers:
             else:
                 numbers.add(producer)
     return (*sorted(numbers), *arrays.values())
+
+
+def latest(producers: Producers, shape: tuple[int, int]) -> Producers:
+    """The `MOST_CARRIED` latest events of every thread's value, where arithmetic passes on what its operands wait for.
+
+    >>> latest(tuple(range(100)), (1, 1))[0], len(latest(tuple(range(100)), (1, 1)))
+    (array([[99]], dtype=int32), 16)
+    """
+    if len(producers) <= MOST_CARRIED:
+        return producers
+    rows = -np.sort([-np.broadcast_to(np.asarray(p, np.int32), shape) for p in producers], axis=0)
+    rows[1:][rows[1:] == rows[:-1]] = -1
+    rows = -np.sort(-rows, axis=0)
+    return tuple(row for row in rows[:MOST_CARRIED] if (row >= 0).any())
 
 
 def merged(mask: NDArray[np.bool_], new: Producers, old: Producers, shape: tuple[int, int]) -> Producers:

@@ -20,6 +20,7 @@ from gpusim_des.functional.masked_control import SPINS, bounds_of, is_rising
 from gpusim_des.functional.masked_runtime import filled
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, Barrier, Operation
+from gpusim_des.functional.provenance import MOST_CARRIED
 from gpusim_des.functional.runtime import Array, Runtime
 from gpusim_des.functional.source import Site
 from gpusim_des.functional.tracked import PLAIN, Value
@@ -103,7 +104,7 @@ class ScalarRuntime(Runtime):
         """Record a sequence of instructions."""
         producers = self.joint_producers(operands)
         if self._counting != "auto":
-            return producers
+            return tuple(sorted(producers)[-MOST_CARRIED:])
         for op in ops:
             producers = self.step(place, op, producers)
         return producers
