@@ -131,6 +131,11 @@ def _words(addresses: _Addresses, itemsize: int, active: _Active | None) -> tupl
 
 def _passes(words: _Addresses, active: _Active | None) -> NDArray[np.int32]:
     """Largest number of different words that one bank must deliver, per row."""
+    low = words.min(axis=1, where=True if active is None else active, initial=_NOWHERE)
+    high = words.max(axis=1, where=True if active is None else active, initial=-1)
+    if (high - low < BANKS).all():  # the common case: the words lie so close that no two of them share a bank
+        one: NDArray[np.bool_] = np.asarray(high >= 0)
+        return one.astype(np.int32)
     if active is not None:
         words = np.where(active, words, _NOWHERE)
     if (words[:, 1:] < words[:, :-1]).any():
