@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,26 +20,30 @@ if TYPE_CHECKING:
     from gpusim_des.functional.block_kernel import Index
 
 
-class Exchange:
+class Exchange(ABC):
     """The part of a `Block` in which threads meet one by one; all results are per-thread values."""
 
     _machine: Machine
 
     # Supplied by the block ------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def _mask(self, mask: Any, site: Site, what: str = "mask") -> tuple[Mask, Producers]:
-        raise NotImplementedError
+        """Threads of a mask, and what made it."""
 
+    @abstractmethod
     def _value(self, value: Any, dtype: np.dtype[Any]) -> tuple[np.ndarray[Any, Any], Producers]:
-        raise NotImplementedError
+        """Numbers of a value in a type, and what made them."""
 
+    @abstractmethod
     def _flat_index(
         self, verb: str, array: DeviceArray | SharedArray, index: Index, mask: Mask, site: Site
     ) -> tuple[np.ndarray[Any, Any], Producers]:
-        raise NotImplementedError
+        """Row-major position of an index, and what made it."""
 
+    @abstractmethod
     def _name(self, array: DeviceArray) -> str:
-        raise NotImplementedError
+        """Name of an array for messages."""
 
     # Atomics --------------------------------------------------------------------------------------------------------
 

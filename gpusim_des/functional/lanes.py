@@ -17,6 +17,7 @@ from gpusim_des.errors import KernelError, MaskError
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import instructions, provenance
 from gpusim_des.functional.machine import Machine, Mask
+from gpusim_des.functional.poison import poison_of
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.source import caller
 from gpusim_des.trace import OpClass
@@ -24,15 +25,6 @@ from gpusim_des.trace import OpClass
 _LOGICAL = frozenset(
     {"bitwise_and", "bitwise_or", "bitwise_xor", "invert", "logical_and", "logical_or", "logical_xor", "logical_not"}
 )
-
-
-def poison(dtype: np.dtype[Any]) -> Any:
-    """What a value is for threads that did not compute it: NaN, or a pattern that is easily recognised."""
-    if dtype.kind in "fc":
-        return dtype.type(np.nan)
-    if dtype.kind == "b":
-        return np.False_
-    return np.frombuffer(b"\xcd" * dtype.itemsize, dtype)[0]
 
 
 class BlocksDisagree(Exception):  # noqa: N818 - a signal to the executor, not an error of the user
@@ -185,7 +177,7 @@ class Lanes(NDArrayOperatorsMixin):
         """Wrap a result; outside of the branch that computed it, it is poison."""
         active = self.machine.active
         if active is not None:
-            value = np.where(active, value, poison(np.asarray(value).dtype))
+            value = np.where(active, value, poison_of(np.asarray(value).dtype))
         return Lanes(self.machine, value, producers, mask)
 
     def __array_function__(

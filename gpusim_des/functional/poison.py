@@ -5,6 +5,7 @@ A GPU's fresh memory holds whatever was there before, often zeros, and the mista
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,18 @@ def poison(array: NDArray[Any]) -> None:
     if array.dtype.kind in "iuSV":
         array.view(np.uint8).fill(POISON_BYTE)
     _mark(array)
+
+
+@lru_cache(maxsize=64)
+def poison_of(dtype: np.dtype[Any]) -> Any:
+    """One poisoned element: what a value is for threads that did not compute it.
+
+    >>> int(poison_of(np.dtype(np.int32))), bool(np.isnan(poison_of(np.dtype(np.float32))))
+    (-842150451, True)
+    """
+    fresh = np.empty(1, dtype)
+    poison(fresh)
+    return fresh[0]
 
 
 def _mark(array: NDArray[Any]) -> None:
