@@ -37,7 +37,10 @@ def run(kernel: Any, **options: Any) -> gs.Launch:
     return launch
 
 
-@pytest.mark.parametrize("kernel", [copies, copies_of_blocks])
+KNOWS_COLUMNS = pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 knows lines of running code only")
+
+
+@pytest.mark.parametrize("kernel", [copies, pytest.param(copies_of_blocks, marks=KNOWS_COLUMNS)])
 def test_every_place_has_its_own_counts(kernel: Any) -> None:
     """32 warps: consecutive elements are 4 sectors a request, every 32nd element is a sector of its own."""
     counters = run(kernel).counters
@@ -62,7 +65,7 @@ def test_every_place_has_its_own_counts(kernel: Any) -> None:
     assert counters.distinct_sectors == 2 * 1024 * 4 // 32
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python 3.10 does not know columns of running code")
+@KNOWS_COLUMNS
 def test_two_accesses_on_one_line_are_two_places() -> None:
     sites = [s for s in run(copies_of_blocks).counters.accesses if s.array == "a"]
     assert len({s.line for s in sites}) == 1
