@@ -115,7 +115,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _run_demo(options: argparse.Namespace, gpu: GPU) -> int:
-    from gpusim_des import latency_hiding, views  # noqa: PLC0415
+    from gpusim_des import latency_hiding, views  # noqa: PLC0415 - as in _demo
 
     points = []
     for blocks in latency_hiding.occupancies(gpu):
@@ -147,7 +147,7 @@ def _run_demo(options: argparse.Namespace, gpu: GPU) -> int:
 
 
 def _gpus(options: argparse.Namespace) -> int:
-    from gpusim_des.gpu import list_gpus, load_gpu  # noqa: PLC0415
+    from gpusim_des.gpu import list_gpus, load_gpu  # noqa: PLC0415 - as in _demo
 
     models = [load_gpu(name) for name in list_gpus()]
     if options.json:
