@@ -74,7 +74,12 @@ def sum_shared(blk: gs.Block) -> None:
     np.sum(blk.shared(32, name="tile"))
 
 
-@pytest.mark.parametrize("kernel", [assign_shared, sum_shared])
+@gs.block_kernel
+def double_shared(blk: gs.Block) -> None:
+    blk.shared(32, name="tile") * 2
+
+
+@pytest.mark.parametrize("kernel", [assign_shared, sum_shared, double_shared])
 def test_plain_indexing_of_shared_memory_in_a_block_kernel(dev: gs.Device, kernel: gs.BlockKernel) -> None:
     message = r"elements of shared array 'tile' in line .*, '.*blk.sload\(array, .*blk.sstore\(array, "
     with pytest.raises(gs.KernelError, match=message):

@@ -34,7 +34,32 @@ def _here() -> str:
     return f"{site}, {text!r}" if text else str(site)
 
 
-class DeviceArray(Atomics):
+class OnDevice(Atomics):
+    """An array whose elements plain Python cannot touch: indexing, NumPy functions and arithmetic are refused."""
+
+    __slots__ = ()
+
+    def _refuse(self) -> NoReturn:
+        """Say how to get at the elements instead."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
+        self._refuse()
+
+    def __getitem__(self, index: object) -> Any:
+        self._refuse()
+
+    def __setitem__(self, index: object, value: object) -> None:
+        self._refuse()
+
+    def _operate(self, *_: object) -> NoReturn:
+        self._refuse()
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = _operate
+    __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _operate
+
+
+class DeviceArray(OnDevice):
     """An array in device memory: it has an address, and only kernels and copies touch its elements.
 
     `Device.malloc` and `Device.to_device` make it; fresh memory is poison (`poison`).
@@ -96,7 +121,7 @@ class DeviceArray(Atomics):
         state = "freed" if self.freed else f"{self.nbytes:,} bytes at {self.address:#x}"
         return f"<DeviceArray {self.name!r} shape={self.shape} dtype={self.dtype}, {state}>"
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def _refuse(self) -> NoReturn:
         running = self._memory.running
         if running is None:
             raise DeviceMemoryError(
@@ -109,23 +134,11 @@ class DeviceArray(Atomics):
             "array[index], one element at a time, is for kernels in thread style (@gs.kernel)"
         )
 
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        self._refuse()
-
-    def __getitem__(self, index: object) -> Any:
-        self._refuse()
-
-    def __setitem__(self, index: object, value: object) -> None:
-        self._refuse()
-
     def __len__(self) -> int:
         return self.shape[0]
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __matmul__ = _refuse
-    __neg__ = __abs__ = __lt__ = __le__ = __gt__ = __ge__ = _refuse
 
-
-class SharedArray(Atomics):
+class SharedArray(OnDevice):
     """A shared-memory array of every block in flight: data has one row per block.
 
     The address counts from the start of the block's shared memory, in bytes. Fresh shared memory is poison.
@@ -151,18 +164,9 @@ class SharedArray(Atomics):
         """Bytes per block."""
         return self.size * self.dtype.itemsize
 
-    def _refuse(self, *_: object) -> NoReturn:
+    def _refuse(self) -> NoReturn:
         raise KernelError(
             f"Python touches elements of shared array {self.name!r} in {_here()}: a block kernel reads shared memory "
             "with blk.sload(array, index, mask=…) and writes it with blk.sstore(array, index, value, mask=…); "
             "array[index], one element at a time, is for kernels in thread style (@gs.kernel)"
         )
-
-    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
-        self._refuse()
-
-    def __getitem__(self, index: object) -> Any:
-        self._refuse()
-
-    def __setitem__(self, index: object, value: object) -> None:
-        self._refuse()
