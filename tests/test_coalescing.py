@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import gcd
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
-from gpusim_des.functional.coalescing import load_store_quarter_cycles, sectors, wavefronts
+from gpusim_des.functional.coalescing import load_store_quarter_cycles, sector_passes, sectors, wavefronts
 
 SIZES = [1, 2, 4, 8, 12, 16]
 HALVES = {1: 1, 2: 1, 4: 1, 8: 2, 12: 4, 16: 4}
@@ -169,3 +170,27 @@ def test_time_in_the_load_store_unit(passes: int, lines: int, expected: int) -> 
     """Banks or tags, whichever takes longer: max(passes, (lines + 3) / 4) cycles, in quarters."""
     found = load_store_quarter_cycles(np.array([passes], np.int32), np.array([lines], np.int32))
     assert found.tolist() == [expected]
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 40), min_size=32, max_size=32), st.integers(0, 2**32 - 1), st.sampled_from([4, 8]))
+def test_passes_of_every_sector_of_an_atomic(words: list[int], active: int, size: int) -> None:
+    """Against counting lane by lane: in each sector the address with most lanes."""
+    addresses = np.array([words, words[::-1]], np.int64) * size
+    on = np.array([[bool(active >> lane & 1) for lane in range(32)], [lane % 2 == 0 for lane in range(32)]])
+    touched = sectors(addresses, size, on)
+    expected = []
+    for row, lanes in zip(addresses.tolist(), on.tolist(), strict=True):
+        lanes_of = Counter(a for a, is_on in zip(row, lanes, strict=True) if is_on)
+        in_sector: dict[int, int] = {}
+        for address, count in lanes_of.items():
+            in_sector[address // 32] = max(count, in_sector.get(address // 32, 0))
+        expected += [in_sector[sector] for sector in sorted(in_sector)]
+    assert sector_passes(addresses, on, touched).tolist() == expected
+
+
+def test_passes_of_elements_that_lie_across_sectors() -> None:
+    """Two lanes on 8 bytes at address 28: both operations begin in sector 0, sector 1 has nothing of its own."""
+    addresses = np.full((1, 32), 28, np.int64)
+    on = np.arange(32)[None, :] < 2
+    assert sector_passes(addresses, on, sectors(addresses, 8, on)).tolist() == [2, 1]

@@ -13,7 +13,7 @@ import gpusim_des as gs
 from gpusim_des.functional import executor
 from gpusim_des.grid import LaunchConfig
 from gpusim_des.spill import ArrayStore
-from gpusim_des.trace import Footprint, Instruction, KernelTrace, OpClass, Stream, TraceChunk, WarpTrace
+from gpusim_des.trace import Footprint, Instruction, KernelTrace, Mma, OpClass, Stream, TraceChunk, WarpTrace
 
 
 @gs.block_kernel
@@ -248,9 +248,9 @@ def test_blocks_of_unequal_width(widths: list[int]) -> None:
 def test_of_blocks_checks_streams_that_were_not_built_by_of() -> None:
     forward = Stream(
         np.zeros(2, np.uint8), np.full(2, 32, np.uint8), np.zeros(2, np.int32), np.array([0, 1, 1], np.int32),
-        np.array([1], np.int32),
+        np.array([1], np.int32), np.zeros(2, np.int32),
     )  # fmt: skip
-    nothing = Footprint(np.zeros(0, np.int32), np.zeros(1, np.int32), np.zeros(0, np.int64))
+    nothing = Footprint(np.zeros(0, np.int32), np.zeros(1, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8))
     with pytest.raises(gs.TraceError, match="instruction 0 depends on instruction 1"):
         KernelTrace.of_blocks("k", [[WarpTrace(forward, nothing, np.zeros(0, np.int64))]])
 
@@ -295,3 +295,52 @@ def test_warps_that_differ_only_in_shared_memory_have_their_own_footprints() -> 
     dev = gs.Device("h100-sxm")
     (block,) = dev.launch(stride_of_the_warp, 1, 128, dev.malloc(128)).trace
     assert [warp.footprint.quarter_cycles.tolist() for warp in block] == [[4, 4], [8, 4], [4, 4], [16, 4]]
+
+
+@gs.block_kernel
+def count_remainders(blk: gs.Block, bins: gs.DeviceArray, modulus: int) -> None:
+    blk.load(bins, blk.tx % modulus)
+    blk.atomic_add(bins, blk.tx % modulus, 1)
+
+
+def test_passes_of_a_recorded_atomic() -> None:
+    """Ten bins of four bytes: eight in the first sector, with four lanes on bins 0 and 1; two in the second."""
+    dev = gs.Device("tiny")
+    warp = dev.launch(count_remainders, 1, 32, dev.to_device(np.zeros(10, np.int32)), 10).trace.block(0)[0]
+    assert warp.footprint.starts.tolist() == [0, 2, 4]
+    assert warp.footprint.passes.tolist() == [1, 1, 4, 3]
+
+
+def test_a_trace_without_atomics_has_no_passes() -> None:
+    warp = WarpTrace.of([Instruction(OpClass.GLOBAL_LOAD)], [[1, 2]])
+    assert len(warp.footprint.passes) == 0
+    assert warp.footprint.sector_passes.tolist() == [1, 1]
+
+
+def test_passes_by_hand() -> None:
+    atomic = Instruction(OpClass.GLOBAL_ATOMIC, passes=(3, 1))
+    trace = KernelTrace.of_blocks("k", [[WarpTrace.of([atomic, Instruction(OpClass.GLOBAL_LOAD)], [[7, 9], [1]])]])
+    assert trace.block(0)[0].footprint.passes.tolist() == [3, 1, 1]
+    with pytest.raises(gs.TraceError, match=r"passes \(3, 1\) for 1 sectors: one for each, between 1 and 32"):
+        WarpTrace.of([atomic], [[7]])
+    with pytest.raises(gs.TraceError, match=r"passes \(33,\) for 1 sectors"):
+        WarpTrace.of([Instruction(OpClass.GLOBAL_ATOMIC, passes=(33,))], [[7]])
+
+
+def test_operands_tell_streams_apart() -> None:
+    warps = [WarpTrace.of([Instruction(OpClass.TENSOR, operand=Mma(16, 8, k, "fp16").encode())]) for k in (8, 16)]
+    trace = KernelTrace.of_blocks("k", [warps])
+    assert [Mma.decode(int(w.stream.operands[0])).k for w in trace.block(0)] == [8, 16]
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (Mma(16, 8, 16, "fp12"), "mma of type 'fp12': must be one of fp16, bf16, tf32, fp64, int8, fp8"),
+        (Mma(16, 0, 16, "fp16"), "mma with n = 0: must lie between 1 and 255"),
+        (Mma(16, 8, 256, "fp16"), "mma with k = 256: must lie between 1 and 255"),
+    ],
+)
+def test_shapes_that_no_trace_can_hold(shape: Mma, message: str) -> None:
+    with pytest.raises(gs.TraceError, match=message):
+        shape.encode()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,21 @@ from gpusim_des.trace import OpClass
 
 Array = DeviceArray | SharedArray
 
+
+class AccessCost(NamedTuple):
+    """What one access costs every warp."""
+
+    quarter_cycles: NDArray[np.int32] | None = None
+    """Time in the load/store unit."""
+    sectors: coalescing.Sectors | None = None
+    """Sectors of a global access."""
+    passes: NDArray[np.uint8] | None = None
+    """Operations on the busiest address of each sector of a global atomic."""
+
+
+NO_ACCESS = AccessCost()
+"""Of an instruction that is no access."""
+
 _KIND = {
     OpClass.GLOBAL_LOAD: "load",
     OpClass.SHARED_LOAD: "load",
@@ -22,6 +37,8 @@ _KIND = {
     OpClass.SHARED_STORE: "store",
     OpClass.GLOBAL_ATOMIC: "atomic",
     OpClass.SHARED_ATOMIC: "atomic",
+    OpClass.ASYNC_COPY: "load",
+    OpClass.BULK_COPY: "load",
 }
 
 
@@ -34,8 +51,8 @@ def count_access(
     active: NDArray[np.bool_] | None,
     lanes: NDArray[np.uint8],
     site: Site,
-) -> tuple[NDArray[np.int32], coalescing.Sectors | None]:
-    """Count one access; returns its time in the load/store unit (quarter-cycles per warp) and its sectors.
+) -> AccessCost:
+    """Count one access and return what it costs.
 
     `addresses` and `active` have one row of 32 lanes per warp, `lanes` are the active lanes of each warp.
     """
@@ -43,7 +60,7 @@ def count_access(
     requests, threads = int(np.count_nonzero(lanes)), int(lanes.sum(dtype=np.int64))
     passes = coalescing.wavefronts(addresses, size, active)
     if not requests:  # code that runs though no thread takes part leaves no trace
-        return (4 * passes).astype(np.int32), None
+        return AccessCost((4 * passes).astype(np.int32))
     if op in {OpClass.SHARED_ATOMIC, OpClass.GLOBAL_ATOMIC}:
         serial = coalescing.same_address(addresses, active)
     memory = "shared" if isinstance(array, SharedArray) else "global"
@@ -52,6 +69,7 @@ def count_access(
     place.threads += threads
     place.nbytes += threads * size
     touched: coalescing.Sectors | None = None
+    serialized: NDArray[np.uint8] | None = None
     if memory == "shared":
         ideal = int(coalescing.ideal_wavefronts(size, active, len(lanes)).sum(dtype=np.int64))
         if kind == "atomic":
@@ -68,10 +86,11 @@ def count_access(
         counters.count_global(kind, requests, len(touched.numbers), threads, threads * size)
         if kind == "atomic":
             counters.atomic_serialization += int(serial.sum(dtype=np.int64))
+            serialized = coalescing.sector_passes(addresses, active, touched)
         place.sectors += len(touched.numbers)
         quarters = coalescing.load_store_quarter_cycles(passes, touched.lines)
     place.wavefronts += int(passes.sum(dtype=np.int64))
-    return quarters, touched
+    return AccessCost(quarters, touched, serialized)
 
 
 class DistinctSectors:

@@ -179,6 +179,38 @@ def same_address(addresses: _Addresses, active: _Active | None) -> NDArray[np.in
     return most.astype(np.int32)
 
 
+def sector_passes(addresses: _Addresses, active: _Active | None, touched: Sectors) -> NDArray[np.uint8]:
+    """Operations on the busiest address of every sector of `touched`: what an atomic unit must do one by one (M7).
+
+    `touched` are the sectors of the same addresses.
+
+    >>> lanes = np.array([[0] * 24 + [4] * 4 + [32] * 4], np.int64)
+    >>> sector_passes(lanes, None, sectors(lanes, 4, None))
+    array([24,  4], dtype=uint8)
+    """
+    ordered = np.sort(addresses if active is None else np.where(active, addresses, _NOWHERE), axis=1)
+    new = np.ones(ordered.shape, bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    starts = np.flatnonzero(new)
+    runs = np.diff(np.append(starts, ordered.size))
+    first = ordered.reshape(-1)[starts]
+    on = first != _NOWHERE
+    row, sector, runs = starts[on] // ordered.shape[1], first[on] >> _SECTOR_SHIFT, runs[on]
+    begins = np.ones(len(row), bool)
+    begins[1:] = (row[1:] != row[:-1]) | (sector[1:] != sector[:-1])
+    passes = np.ones(len(touched.numbers), np.uint8)
+    if len(runs):
+        most = np.maximum.reduceat(runs, np.flatnonzero(begins))
+        # An element across a sector border counts where it begins; its second sector adds no operation of its own.
+        owner = np.repeat(np.arange(len(touched.counts)), touched.counts)
+        keys = dict(zip(zip(row[begins].tolist(), sector[begins].tolist(), strict=True), most.tolist(), strict=True))
+        if len(keys) == len(passes):
+            return most.astype(np.uint8)
+        for k, place in enumerate(zip(owner.tolist(), touched.numbers.tolist(), strict=True)):
+            passes[k] = keys.get(place, 1)
+    return passes
+
+
 def load_store_quarter_cycles(wavefront_counts: NDArray[np.int32], lines: NDArray[np.int32]) -> NDArray[np.int32]:
     """Time of global requests in the SM's load/store unit, in quarter-cycles (M1).
 

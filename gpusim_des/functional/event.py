@@ -22,5 +22,9 @@ class Event:
     line: int
     quarter_cycles: NDArray[np.int32] | None = None
     sectors: coalescing.Sectors | None = None
+    passes: NDArray[np.uint8] | None = None
+    """Operations on the busiest address of each of ``sectors``, for atomics (M7)."""
     columns: tuple[NDArray[np.int32], ...] = ()
     """Further events that each warp reads, -1 for none: where threads got a value from different events."""
+    operand: NDArray[np.int32] | int = 0
+    """What `Stream.operands` says of the instruction, per warp where warps differ."""

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import atomics, coalescing, complaints, provenance, warp_exchange
-from gpusim_des.functional.accounting import count_access
+from gpusim_des.functional import atomics, complaints, provenance, warp_exchange
+from gpusim_des.functional.accounting import NO_ACCESS, AccessCost, count_access
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.event import Event
 from gpusim_des.functional.journal import Journal
@@ -122,8 +122,8 @@ class Machine:
         mask: Mask,
         producers: Producers,
         site: Site,
-        quarter_cycles: NDArray[np.int32] | None = None,
-        sectors: coalescing.Sectors | None = None,
+        cost: AccessCost = NO_ACCESS,
+        operand: NDArray[np.int32] | int = 0,
     ) -> int:
         lanes = self.lanes(mask)
         warps = int(np.count_nonzero(lanes))
@@ -133,7 +133,7 @@ class Machine:
         self._read.update(numbers)
         for number in self._absorbed.keys() & set(numbers):  # somebody else wants the product as well
             self.events[number].lanes = self._absorbed.pop(number)
-        self.events.append(Event(op, lanes, numbers, site.line, quarter_cycles, sectors, columns))
+        self.events.append(Event(op, lanes, numbers, site.line, *cost, columns, operand))
         return len(self.events) - 1
 
     def multiply_add(self, op: OpClass, product: int, mask: Mask, producers: Producers, site: Site) -> Producers | None:
@@ -218,8 +218,8 @@ class Machine:
         if not lanes.any():
             return -1
         active = self._active_by_warp(mask)
-        quarters, touched = count_access(self.counters, op, array, label, addresses, active, lanes, site)
-        return self._record(op, mask, producers, site, quarters, touched)
+        cost = count_access(self.counters, op, array, label, addresses, active, lanes, site)
+        return self._record(op, mask, producers, site, cost)
 
     def atomic(
         self,
@@ -337,7 +337,7 @@ class Machine:
     def count_shuffle(self, mask: Mask, producers: Producers, site: Site) -> int:
         """Count a shuffle without doing it."""
         quarters = np.where(self.lanes(mask) > 0, np.int32(4), np.int32(0)).astype(np.int32)
-        return self._record(OpClass.SHUFFLE, mask, producers, site, quarters)
+        return self._record(OpClass.SHUFFLE, mask, producers, site, AccessCost(quarters))
 
     def vote(
         self, name: str, predicate: NDArray[np.bool_], mask: Mask, producers: Producers, site: Site

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from gpusim_des.functional.event import Event
 from gpusim_des.functional.machine import Machine
 from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, Footprint, KernelTrace, Stream, TraceChunk
+
+_Number = TypeVar("_Number", np.int64, np.uint8)
 
 
 def record(machine: Machine, trace: KernelTrace) -> None:
@@ -38,7 +40,11 @@ def _streams(events: list[Event], warps: int, trace: KernelTrace) -> NDArray[np.
     lanes = np.array([e.lanes for e in events], np.uint8).reshape(len(events), warps).T
     columns = [(number, column) for number, e in enumerate(events) for column in e.columns]
     origins = np.ascontiguousarray(np.array([c for _, c in columns], np.int32).reshape(len(columns), warps).T)
-    first, group = _groups(np.concatenate([lanes, origins.view(np.uint8).reshape(warps, -1)], axis=1))
+    told = [np.broadcast_to(np.asarray(e.operand, np.int32), (warps,)) for e in events]
+    operands = np.ascontiguousarray(np.array(told, np.int32).reshape(len(events), warps).T)
+    differing = operands[:, (operands != operands[:1]).any(axis=0)]
+    keys = [lanes, *(np.ascontiguousarray(part).view(np.uint8).reshape(warps, -1) for part in (origins, differing))]
+    first, group = _groups(np.concatenate(keys, axis=1))
     ops = np.array([e.op for e in events], np.uint8)
     lines = np.array([e.line for e in events], np.int32)
     readers = [n for n, e in enumerate(events) for _ in e.producers] + [number for number, _ in columns]
@@ -47,7 +53,7 @@ def _streams(events: list[Event], warps: int, trace: KernelTrace) -> NDArray[np.
     numbers = []
     for row in first.tolist():
         producer = np.array([*shared, *origins[row].tolist()], np.int64)
-        numbers.append(_stream_of(lanes[row], ops, lines, reader, producer, trace))
+        numbers.append(_stream_of(lanes[row], ops, lines, operands[row], reader, producer, trace))
     result: NDArray[np.int32] = np.array(numbers, np.int32)[group]
     return result
 
@@ -56,6 +62,7 @@ def _stream_of(
     lanes: NDArray[np.uint8],
     ops: NDArray[np.uint8],
     lines: NDArray[np.int32],
+    operands: NDArray[np.int32],
     reader: NDArray[np.int64],
     producer: NDArray[np.int64],
     trace: KernelTrace,
@@ -72,9 +79,10 @@ def _stream_of(
         lines[active],
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
         pairs[1].astype(np.int32),
+        operands[active],
     )
     digest = blake2b(digest_size=16)
-    for array in (stream.ops, stream.lanes, stream.lines, stream.dep_start, stream.deps):
+    for array in (stream.ops, stream.lanes, stream.lines, stream.dep_start, stream.deps, stream.operands):
         digest.update(array.tobytes())
     return trace.intern_stream(digest.digest(), stream)
 
@@ -85,9 +93,17 @@ def _footprints(
     """Footprint number of every warp, the footprints, and the base sectors warp after warp."""
     memory = [e for e in events if e.op in MEMORY_OPS]
     quarters = np.array([e.quarter_cycles for e in memory], np.int32).reshape(len(memory), warps).T
-    touched = [e.sectors for e in memory if e.op in GLOBAL_OPS and e.sectors is not None]
+    accesses = [e for e in memory if e.op in GLOBAL_OPS and e.sectors is not None]
+    touched = [e.sectors for e in accesses if e.sectors is not None]
     counts = np.array([s.counts for s in touched], np.int64).reshape(len(touched), warps)
     sectors = _warp_major(counts, np.concatenate([s.numbers for s in touched]) if touched else np.zeros(0, np.int64))
+    passes = np.zeros(0, np.uint8)
+    if any(e.passes is not None for e in accesses):
+        each = [
+            np.ones(len(s.numbers), np.uint8) if e.passes is None else e.passes
+            for e, s in zip(accesses, touched, strict=True)
+        ]
+        passes = _warp_major(counts, np.concatenate(each))
     counts = counts.T
     flat = counts.reshape(-1)
     start = np.concatenate([[0], np.cumsum(flat)])
@@ -97,8 +113,8 @@ def _footprints(
     base_start = np.concatenate([[0], np.cumsum((counts > 0).sum(axis=1))]).astype(np.int64)
     per_warp = counts.sum(axis=1)
     if len(set(per_warp.tolist())) == 1:
-        shapes = np.concatenate([quarters, counts, offsets.reshape(warps, -1)], axis=1)
-        first, group = _groups(shapes)
+        by_warp = (offsets.reshape(warps, -1), passes.astype(np.int64).reshape(warps, -1))
+        first, group = _groups(np.concatenate([quarters, counts, *by_warp], axis=1))
     else:
         first, group = np.arange(warps), np.arange(warps, dtype=np.int32)
     warp_start = np.concatenate([[0], np.cumsum(per_warp)])
@@ -106,14 +122,13 @@ def _footprints(
     for row in first.tolist():
         sizes = counts[row][counts[row] > 0]
         starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        table.append(
-            Footprint(quarters[row][quarters[row] > 0], starts, offsets[warp_start[row] : warp_start[row + 1]])
-        )
+        own = slice(warp_start[row], warp_start[row + 1])
+        table.append(Footprint(quarters[row][quarters[row] > 0], starts, offsets[own], passes[own]))
     return group, table, base_start, bases
 
 
-def _warp_major(counts: NDArray[np.int64], sectors: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Reorder sectors from access after access (counts: accesses × warps) to warp after warp."""
+def _warp_major(counts: NDArray[np.int64], sectors: NDArray[_Number]) -> NDArray[_Number]:
+    """Reorder numbers of sectors from access after access (counts: accesses × warps) to warp after warp."""
     by_access = counts.reshape(-1)
     begins = (np.cumsum(by_access) - by_access).reshape(counts.shape).T.reshape(-1)
     sizes = counts.T.reshape(-1)

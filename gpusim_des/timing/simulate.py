@@ -17,7 +17,17 @@ from gpusim_des.trace import KernelTrace, OpClass
 Caches = Literal["off"]
 Engine = Literal["auto", "simpy"]
 
-NOT_PLAYED = (OpClass.GLOBAL_ATOMIC, OpClass.SHARED_ATOMIC, OpClass.FENCE)
+NOT_PLAYED = (
+    OpClass.GLOBAL_ATOMIC,
+    OpClass.SHARED_ATOMIC,
+    OpClass.FENCE,
+    OpClass.TENSOR,
+    OpClass.ASYNC_COPY,
+    OpClass.ASYNC_COMMIT,
+    OpClass.ASYNC_WAIT,
+    OpClass.BULK_COPY,
+    OpClass.BULK_WAIT,
+)
 """Operation classes that the executor counts and no rule of the timing model covers yet."""
 
 

@@ -1,0 +1,28 @@
+"""Contract 1, the trace: what every warp did, in program order, with dependencies and sector addresses (W1-W5).
+
+The functional executor writes a `KernelTrace`, the timing model plays it. Warps that did the same share one
+`Stream`; warps whose memory accesses have the same shape share one `Footprint` and differ only in their base sectors
+(W3). Chunks of blocks live in memory up to a limit and in a temporary file beyond it (W4).
+"""
+
+from gpusim_des.trace.kernel import KernelTrace, TraceChunk
+from gpusim_des.trace.mma import MMA_TYPES, Mma
+from gpusim_des.trace.operation import GLOBAL_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, SHARED_OPS, OpClass
+from gpusim_des.trace.warp import Footprint, Instruction, Stream, WarpTrace
+
+__all__ = [
+    "GLOBAL_OPS",
+    "LINE_BYTES",
+    "MEMORY_OPS",
+    "MMA_TYPES",
+    "SECTOR_BYTES",
+    "SHARED_OPS",
+    "Footprint",
+    "Instruction",
+    "KernelTrace",
+    "Mma",
+    "OpClass",
+    "Stream",
+    "TraceChunk",
+    "WarpTrace",
+]

@@ -1,0 +1,197 @@
+"""What all warps of a launch did, in chunks of blocks, deduplicated and spilled to a file past a limit (W3, W4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.errors import TraceError
+from gpusim_des.grid import WARP_SIZE, LaunchConfig
+from gpusim_des.spill import ArrayStore
+from gpusim_des.trace.warp import Footprint, Stream, WarpTrace
+
+
+@dataclass(frozen=True, eq=False)
+class TraceChunk:
+    """Some blocks of a launch: which stream and footprint every warp has, and its base sectors.
+
+    Shapes: ``streams`` and ``footprints`` are (blocks, warps); the footprints of the chunk lie one after another in
+    ``quarter_cycles``, ``starts``, ``offsets`` and ``passes``, footprint f between entries f and f + 1 of
+    ``quarter_start``, ``starts_start``, ``offset_start`` and ``passes_start``; warp w of block row b has the bases
+    between entries ``b * warps + w`` and the next of ``base_start``.
+    """
+
+    streams: NDArray[np.int32]
+    footprints: NDArray[np.int32]
+    quarter_start: NDArray[np.int64]
+    quarter_cycles: NDArray[np.int32]
+    starts_start: NDArray[np.int64]
+    starts: NDArray[np.int32]
+    offset_start: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    passes_start: NDArray[np.int64]
+    passes: NDArray[np.uint8]
+    base_start: NDArray[np.int64]
+    bases: NDArray[np.int64]
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays in the order of the fields."""
+        return tuple(getattr(self, name) for name in self.__dataclass_fields__)
+
+    @classmethod
+    def of(
+        cls,
+        streams: NDArray[np.int32],
+        footprints: NDArray[np.int32],
+        table: Sequence[Footprint],
+        base_start: NDArray[np.int64],
+        bases: NDArray[np.int64],
+    ) -> TraceChunk:
+        """Lay the footprints of a chunk one after another."""
+
+        def starts(sizes: Iterable[int]) -> NDArray[np.int64]:
+            return np.cumsum([0, *sizes], dtype=np.int64)
+
+        return cls(
+            streams,
+            footprints,
+            starts(len(f.quarter_cycles) for f in table),
+            np.concatenate([f.quarter_cycles for f in table]),
+            starts(len(f.starts) for f in table),
+            np.concatenate([f.starts for f in table]),
+            starts(len(f.offsets) for f in table),
+            np.concatenate([f.offsets for f in table]),
+            starts(len(f.passes) for f in table),
+            np.concatenate([f.passes for f in table]),
+            base_start,
+            bases,
+        )
+
+    def footprint(self, number: int) -> Footprint:
+        """Footprint `number` of this chunk."""
+        q, s, o, p = self.quarter_start, self.starts_start, self.offset_start, self.passes_start
+        return Footprint(
+            self.quarter_cycles[q[number] : q[number + 1]],
+            self.starts[s[number] : s[number + 1]],
+            self.offsets[o[number] : o[number + 1]],
+            self.passes[p[number] : p[number + 1]],
+        )
+
+
+class KernelTrace:
+    """What all warps of one launch did; blocks are read back one at a time with `block`.
+
+    Parameters
+    ----------
+    name
+        Name of the kernel.
+    config
+        Grid and block.
+    registers
+        Registers per thread (W5).
+    shared_bytes
+        Static plus dynamic shared memory per block.
+    assumptions
+        Sentences for the report, for example that the register count was assumed.
+    memory_limit_bytes
+        Per-warp data beyond this is spilled to a temporary file.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        config: LaunchConfig,
+        *,
+        registers: int = 32,
+        shared_bytes: int = 0,
+        assumptions: tuple[str, ...] = (),
+        memory_limit_bytes: int = 256 * 2**20,
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.registers = registers
+        self.shared_bytes = shared_bytes
+        self.assumptions = assumptions
+        self.streams: list[Stream] = []
+        self._stream_numbers: dict[bytes, int] = {}
+        self._store = ArrayStore(memory_limit_bytes)
+        self._chunk_of = np.full(config.blocks, -1, np.int32)
+        self._row_of = np.zeros(config.blocks, np.int32)
+        self._open: tuple[int, TraceChunk, dict[int, Footprint]] | None = None
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Bytes of the trace that live in a temporary file."""
+        return self._store.spilled_bytes
+
+    def intern_stream(self, key: bytes, stream: Stream) -> int:
+        """Number of the stream with this content, `stream` itself if it is new; equal `key` means equal content."""
+        number = self._stream_numbers.setdefault(key, len(self.streams))
+        if number == len(self.streams):
+            self.streams.append(stream)
+        return number
+
+    def add_chunk(self, blocks: NDArray[np.int64], chunk: TraceChunk) -> None:
+        """Record the blocks with these linear numbers, row by row."""
+        self._chunk_of[blocks] = self._store.put(*chunk.arrays())
+        self._row_of[blocks] = np.arange(len(blocks), dtype=np.int32)
+
+    def block(self, block: int) -> list[WarpTrace]:
+        """Warps of block number `block`, in order."""
+        number = int(self._chunk_of[block]) if 0 <= block < self.config.blocks else -1
+        if number < 0:
+            raise TraceError(f"block {block} of kernel {self.name!r} was never recorded")
+        if self._open is None or self._open[0] != number:
+            self._open = (number, TraceChunk(*self._store.get(number)), {})
+        _, chunk, footprints = self._open
+        row = int(self._row_of[block])
+        warps = []
+        for w, (s, f) in enumerate(zip(chunk.streams[row].tolist(), chunk.footprints[row].tolist(), strict=True)):
+            if f not in footprints:
+                footprints[f] = chunk.footprint(f)
+            first = row * chunk.streams.shape[1] + w
+            bases = chunk.bases[chunk.base_start[first] : chunk.base_start[first + 1]]
+            warps.append(WarpTrace(self.streams[s], footprints[f], bases))
+        return warps
+
+    def __iter__(self) -> Iterator[list[WarpTrace]]:
+        return (self.block(b) for b in range(self.config.blocks))
+
+    @property
+    def warp_instructions(self) -> int:
+        """Warp instructions in the whole grid."""
+        lengths = np.array([len(s) for s in self.streams], np.int64)
+        return sum(int(lengths[self._store.get(n)[0]].sum()) for n in range(len(self._store)))
+
+    @classmethod
+    def of_blocks(cls, name: str, blocks: Sequence[Sequence[WarpTrace]], **launch: Any) -> KernelTrace:
+        """Build a trace by hand from the warps of every block; all blocks have equally many warps.
+
+        Examples
+        --------
+        >>> from gpusim_des.trace import Instruction, OpClass
+        >>> warp = WarpTrace.of([Instruction(OpClass.FP32)])
+        >>> KernelTrace.of_blocks("k", [[warp, warp]] * 3).warp_instructions
+        6
+        """
+        widths = {len(warps) for warps in blocks}
+        if len(widths) != 1 or 0 in widths:
+            raise TraceError(f"blocks with {sorted(widths)} warps: all blocks of a grid have equally many, at least 1")
+        trace = cls(name, LaunchConfig.of(len(blocks), widths.pop() * WARP_SIZE), **launch)
+        for stream in {id(w.stream): w.stream for warps in blocks for w in warps}.values():
+            stream.check()
+        for number, warps in enumerate(blocks):
+            streams = [trace.intern_stream(str(id(w.stream)).encode(), w.stream) for w in warps]
+            chunk = TraceChunk.of(
+                np.array([streams], np.int32),
+                np.arange(len(warps), dtype=np.int32)[None, :],
+                [w.footprint for w in warps],
+                np.cumsum([0, *(len(w.bases) for w in warps)], dtype=np.int64),
+                np.concatenate([w.bases for w in warps]),
+            )
+            trace.add_chunk(np.array([number]), chunk)
+        return trace

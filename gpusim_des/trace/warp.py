@@ -1,0 +1,178 @@
+"""What one warp did: instructions with their dependencies (W1), and the shape of its memory accesses (W3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.errors import TraceError
+from gpusim_des.grid import WARP_SIZE
+from gpusim_des.trace.operation import GLOBAL_OPS, MEMORY_OPS, OpClass
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One warp instruction, for traces written by hand.
+
+    ``quarter_cycles`` is the time in the load/store unit (M1); 0 means the least, one cycle, for a memory operation.
+    ``operand`` says more about some classes, see `OpClass`. ``passes`` has one entry per sector of a global atomic: the
+    operations on its busiest address (M7); 1 where it is not given.
+    """
+
+    op: OpClass
+    deps: tuple[int, ...] = ()
+    lanes: int = WARP_SIZE
+    quarter_cycles: int = 0
+    line: int = 0
+    operand: int = 0
+    passes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The instructions of a warp in program order, shared by all warps that did the same (W3).
+
+    Arrays of length n, one entry per instruction, except ``deps``: instruction i reads the results of
+    ``deps[dep_start[i]:dep_start[i + 1]]``, numbers of earlier instructions. ``operands`` says more about some classes,
+    see `OpClass`; it is 0 for the others.
+    """
+
+    ops: NDArray[np.uint8]
+    lanes: NDArray[np.uint8]
+    lines: NDArray[np.int32]
+    dep_start: NDArray[np.int32]
+    deps: NDArray[np.int32]
+    operands: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    def count(self, classes: Iterable[OpClass]) -> int:
+        """Instructions of these classes."""
+        return int(np.isin(self.ops, [int(op) for op in classes]).sum())
+
+    def depends_on(self, index: int) -> tuple[int, ...]:
+        """Numbers of the instructions whose results instruction `index` reads."""
+        return tuple(self.deps[self.dep_start[index] : self.dep_start[index + 1]].tolist())
+
+    @classmethod
+    def of(cls, instructions: Iterable[Instruction]) -> Stream:
+        """Build a checked stream from instructions written by hand.
+
+        Raises
+        ------
+        TraceError
+            If a dependency does not point backwards or a count is out of range.
+
+        Examples
+        --------
+        >>> s = Stream.of([Instruction(OpClass.FP32), Instruction(OpClass.FP32, deps=(0,))])
+        >>> len(s), s.depends_on(1)
+        (2, (0,))
+        """
+        items = list(instructions)
+        for number, item in enumerate(items):
+            if not 1 <= item.lanes <= WARP_SIZE:
+                raise TraceError(f"instruction {number} has {item.lanes} active lanes: must lie between 1 and 32")
+        stream = cls(
+            ops=np.array([i.op for i in items], np.uint8),
+            lanes=np.array([i.lanes for i in items], np.uint8),
+            lines=np.array([i.line for i in items], np.int32),
+            dep_start=np.cumsum([0, *(len(i.deps) for i in items)], dtype=np.int32),
+            deps=np.array([d for i in items for d in i.deps], np.int32),
+            operands=np.array([i.operand for i in items], np.int32),
+        )
+        stream.check()
+        return stream
+
+    def check(self) -> None:
+        """Refuse a stream that no engine may play; raises `TraceError` naming the instruction."""
+        reader = np.repeat(np.arange(len(self)), np.diff(self.dep_start))
+        forward = np.flatnonzero((self.deps < 0) | (self.deps >= reader))
+        if forward.size:
+            k = forward[0]
+            raise TraceError(
+                f"instruction {reader[k]} depends on instruction {self.deps[k]}: "
+                "an operand comes from an earlier instruction of the same warp"
+            )
+        bad = np.flatnonzero((self.lanes < 1) | (self.lanes > WARP_SIZE))
+        if bad.size:
+            raise TraceError(f"instruction {bad[0]} has {self.lanes[bad[0]]} active lanes: must lie between 1 and 32")
+
+
+@dataclass(frozen=True, eq=False)
+class Footprint:
+    """The shape of a warp's memory accesses, shared by all warps whose accesses look the same (W3).
+
+    ``quarter_cycles`` has one entry per memory instruction, shared or global: its time in the load/store unit (M1).
+    Global access k touches the sectors ``offsets[starts[k]:starts[k + 1]]`` plus the warp's base sector of that
+    access, in ascending order. ``passes`` is empty, or has one entry per offset: the operations of an atomic access on
+    the busiest address of the sector, 1 for other accesses (M7).
+    """
+
+    quarter_cycles: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    passes: NDArray[np.uint8]
+
+    @property
+    def sector_passes(self) -> NDArray[np.uint8]:
+        """Passes of every offset, spelled out."""
+        return self.passes if len(self.passes) else np.ones(len(self.offsets), np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class WarpTrace:
+    """One warp: a shared stream, a shared footprint and its own base sector for every global access."""
+
+    stream: Stream
+    footprint: Footprint
+    bases: NDArray[np.int64]
+
+    def sectors(self, access: int) -> NDArray[np.int64]:
+        """Sector numbers (address / 32) of the warp's global access number `access`, ascending."""
+        start, end = self.footprint.starts[access], self.footprint.starts[access + 1]
+        offsets: NDArray[np.int64] = self.footprint.offsets[start:end]
+        return offsets + int(self.bases[access])
+
+    @classmethod
+    def of(cls, instructions: Iterable[Instruction], sectors: Sequence[Sequence[int]] = ()) -> WarpTrace:
+        """Build a warp by hand: its instructions and, for each global access in order, the sector numbers.
+
+        Examples
+        --------
+        >>> warp = WarpTrace.of([Instruction(OpClass.GLOBAL_LOAD)], [[8, 9, 10, 11]])
+        >>> warp.sectors(0).tolist(), warp.footprint.quarter_cycles.tolist()
+        ([8, 9, 10, 11], [4])
+        """
+        items = list(instructions)
+        stream = Stream.of(items)
+        ordered = [sorted(set(access)) for access in sectors]
+        if stream.count(GLOBAL_OPS) != len(ordered):
+            raise TraceError(
+                f"{len(ordered)} sector lists for {stream.count(GLOBAL_OPS)} global accesses: give one list for each"
+            )
+        if any(not access or access[0] < 0 for access in ordered):
+            raise TraceError(f"global accesses {sectors!r}: each touches at least one sector, none below 0")
+        footprint = Footprint(
+            np.array([max(i.quarter_cycles, 4) for i in items if i.op in MEMORY_OPS], np.int32),
+            np.cumsum([0, *(len(access) for access in ordered)], dtype=np.int32),
+            np.array([s - access[0] for access in ordered for s in access], np.int64),
+            _passes_of([i for i in items if i.op in GLOBAL_OPS], ordered),
+        )
+        return cls(stream, footprint, np.array([access[0] for access in ordered], np.int64))
+
+
+def _passes_of(items: Sequence[Instruction], sectors: Sequence[Sequence[int]]) -> NDArray[np.uint8]:
+    """Passes of the sectors of accesses that were written by hand; empty if no access says anything."""
+    if not any(item.passes for item in items):
+        return np.zeros(0, np.uint8)
+    passes: list[int] = []
+    for item, touched in zip(items, sectors, strict=True):
+        if item.passes and (len(item.passes) != len(touched) or not all(1 <= p <= WARP_SIZE for p in item.passes)):
+            raise TraceError(f"passes {item.passes} for {len(touched)} sectors: one for each, between 1 and 32")
+        passes += item.passes or (1,) * len(touched)
+    return np.array(passes, np.uint8)
