@@ -38,9 +38,13 @@ def test_every_slice_keeps_the_balance(name: str, sms: int) -> None:
     assert abs(part.l2_bytes - Fraction(gpu.l2_bytes * part.sms, gpu.sms)) <= Fraction(1, 2)
     assert abs(part.dispatch_interval_fs - Fraction(gpu.dispatch_interval_fs * gpu.sms, part.sms)) <= Fraction(1, 2)
     assert part.dram_fixed_latency_fs > 0
+    assert abs(part.l2_bandwidth_bytes_per_s - Fraction(gpu.l2_bandwidth_bytes_per_s * part.sms, gpu.sms)) <= Fraction(
+        1, 2
+    )
     kept = {"title", "sms", "dram_channels", "dram_bandwidth_bytes_per_s", "l2_bytes", "memory_bytes"}
+    kept |= {"l2_bandwidth_bytes_per_s", "dispatch_interval_fs"}
     for field in dataclasses.fields(gpu):
-        if field.compare and field.name not in kept | {"dispatch_interval_fs"}:
+        if field.compare and field.name not in kept:
             assert getattr(part, field.name) == getattr(gpu, field.name)
 
 
@@ -70,7 +74,7 @@ def test_a_latency_may_be_a_time() -> None:
     gpu = load_gpu("h100-sxm")  # 1.98 GHz
     assert gpu.replace(dram_latency="400 ns").dram_latency_cycles == 792
     assert gpu.replace(dram_latency_cycles="0.4 us").dram_latency_cycles == 792
-    assert gpu.replace(dram_latency="400 ns", sm_clock="1 GHz").dram_latency_cycles == 400  # of the new clock
+    assert gpu.replace(dram_latency="600 ns", sm_clock="1 GHz").dram_latency_cycles == 600  # of the new clock
     assert gpu.replace(fp32_latency_cycles="2 ns").pipe("fp32").latency_cycles == 4  # 3.96
     assert gpu.replace(branch_latency="2.5 ns", sm_clock="1 GHz").branch_latency_cycles == 3  # a half rounds up
     with pytest.raises(ModelError, match=r"memory.dram_latency \(dram_latency_cycles = 0\): must be at least 1"):

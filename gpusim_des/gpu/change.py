@@ -70,6 +70,7 @@ def _changed_pipe(pipe: Pipe, fields: Mapping[str, Any]) -> Pipe:
         pipe,
         lanes=fields.get(f"{pipe.name}_lanes", pipe.lanes),
         shared_by_sm=scope == "sm",
+        sustained=fields.get(f"{pipe.name}_sustained", pipe.sustained),
         # For the branch pipe this is front_end.branch_latency, which remains a field as well.
         latency_cycles=fields.get(f"{pipe.name}_latency_cycles", pipe.latency_cycles),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 
 from gpusim_des.errors import ModelError
 from gpusim_des.gpu.parameters import Parameters
@@ -89,6 +90,8 @@ def _pipe_flaws(gpu: Parameters) -> Iterator[str]:
             value = getattr(pipe, field)
             if not _is_int(value) or value < 1:
                 yield f"pipes.{pipe.name} ({pipe.name}_{field} = {value!r}): must be a whole number, at least 1"
+        if not isinstance(pipe.sustained, Fraction) or not 0 < pipe.sustained <= 1:
+            yield f"pipes.{pipe.name} ({pipe.name}_sustained = {pipe.sustained}): must be above 0 and at most 1"
     branch = gpu.pipe("branch").latency_cycles
     if branch != gpu.branch_latency_cycles:
         yield (
@@ -149,20 +152,40 @@ def _memory_contradictions(gpu: Parameters) -> Iterator[str]:
     # A 128-byte line lives on one channel, so a channel boundary may not cut it.
     if gpu.channel_interleave_bytes % 128:
         yield f"memory.channel_interleave = {format_bytes(gpu.channel_interleave_bytes)}: must be a multiple of 128 B"
-    for near, far in (("l1", "l2"), ("l2", "dram")):
+    if gpu.l2_partitions not in (1, 2):
+        yield f"memory.l2_partitions = {gpu.l2_partitions}: must be 1 or 2 (rule M5)"
+    if gpu.sm_period_fs < 1:
+        yield f"sm_clock = {gpu.sm_clock_hz} Hz: its period must be at least one femtosecond"
+    for kind in ("read", "write", "mixed"):
+        if gpu.granule_fs(kind) < 1:
+            yield "memory.dram_bandwidth: one granule on one channel must take at least one femtosecond"
+    if gpu.l2_sector_fs < 1:
+        yield "memory.l2_bandwidth: one sector in one slice must take at least one femtosecond"
+    yield from _latency_contradictions(gpu)
+
+
+def _latency_contradictions(gpu: Parameters) -> Iterator[str]:
+    order = ["l1", "l2", *(["l2_far"] if gpu.l2_partitions == 2 else []), "dram"]
+    for near, far in pairwise(order):
         low, high = getattr(gpu, f"{near}_latency_cycles"), getattr(gpu, f"{far}_latency_cycles")
         if low >= high:
             yield (
                 f"memory.{near}_latency = {low} cycles contradicts memory.{far}_latency = {high} cycles: "
                 "what is farther away takes longer"
             )
-    if gpu.sm_period_fs < 1:
-        yield f"sm_clock = {gpu.sm_clock_hz} Hz: its period must be at least one femtosecond"
-    for kind in ("read", "write", "mixed"):
-        if gpu.granule_fs(kind) < 1:
-            yield "memory.dram_bandwidth: one granule on one channel must take at least one femtosecond"
+    if gpu.l2_fixed_latency_fs <= 0:
+        yield (
+            f"memory.l2_latency = {gpu.l2_latency_cycles} cycles contradicts the speed of the path: the load/store "
+            f"unit, the ports and one sector in its slice alone take {-gpu.l2_fixed_latency_fs} fs longer than that"
+        )
     if gpu.dram_fixed_latency_fs <= 0:
         yield (
             f"memory.dram_latency = {gpu.dram_latency_cycles} cycles contradicts the speed of the path: the load/store "
             f"unit, the ports and one granule alone take {-gpu.dram_fixed_latency_fs} fs longer than that"
+        )
+    if gpu.dram_extra_fs <= 0:
+        yield (
+            f"memory.dram_latency = {gpu.dram_latency_cycles} cycles contradicts memory.l2_latency = "
+            f"{gpu.l2_latency_cycles} cycles: one granule on its channel alone takes {-gpu.dram_extra_fs} fs longer "
+            "than their difference"
         )

@@ -202,6 +202,7 @@ def _pipe(name: str, values: Mapping[str, Any]) -> Pipe:
         name=name,
         lanes=values[f"{section}.lanes"],
         shared_by_sm=values[f"{section}.scope"] == "sm",
+        sustained=values.get(f"{section}.sustained", Fraction(1)),
         latency_cycles=values["front_end.branch_latency" if name == "branch" else f"{section}.latency"],
     )
 

@@ -71,6 +71,7 @@ class GPU(Parameters):
             dram_channels=max(1, round(self.dram_channels * share)),
             dram_bandwidth_bytes_per_s=round(self.dram_bandwidth_bytes_per_s * share),
             l2_bytes=round(self.l2_bytes * share),
+            l2_bandwidth_bytes_per_s=round(self.l2_bandwidth_bytes_per_s * share),
             memory_bytes=round(self.memory_bytes * share),
             dispatch_interval_fs=round(self.dispatch_interval_fs / share),
         )

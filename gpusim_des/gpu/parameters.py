@@ -11,10 +11,13 @@ from typing import Literal
 
 from gpusim_des import units
 from gpusim_des.errors import ModelError
-from gpusim_des.gpu.schema import suggest
+from gpusim_des.gpu.schema import TENSOR_TYPES, suggest
 from gpusim_des.grid import WARP_SIZE, cdiv
 
 Traffic = Literal["read", "write", "mixed"]
+
+PIPE_FRACTION = 64
+"""Parts of a cycle in which the mean interval of a pipe is counted."""
 
 SECTOR_BYTES = 32
 """Bytes of a sector, the unit in which caches and DRAM move data (CUDA C++ Best Practices Guide, coalescing)."""
@@ -31,15 +34,26 @@ class Pipe:
     """True: one unit for the whole SM. False: one in every sub-partition."""
     latency_cycles: int
     """Cycles from issue until a dependent instruction can issue."""
+    sustained: Fraction = Fraction(1)
+    """Share of its peak that the pipe keeps up over many instructions, where it was measured to be below 1."""
 
     @property
     def interval_cycles(self) -> int:
-        """Cycles that one warp instruction occupies the pipe: 32 / lanes, rounded up.
+        """Cycles that one warp instruction occupies the pipe at its peak: 32 / lanes, rounded up.
 
         >>> Pipe("sfu", lanes=4, shared_by_sm=False, latency_cycles=18).interval_cycles
         8
         """
         return cdiv(WARP_SIZE, self.lanes)
+
+    @property
+    def sustained_interval(self) -> int:
+        """Mean time between warp instructions that the pipe keeps up, in parts of a cycle (`PIPE_FRACTION`).
+
+        >>> Pipe("fp32", 32, shared_by_sm=False, latency_cycles=4, sustained=Fraction(1, 2)).sustained_interval
+        128
+        """
+        return round(PIPE_FRACTION * self.interval_cycles / self.sustained)
 
 
 @dataclass(frozen=True)
@@ -80,6 +94,10 @@ class Parameters:
     shared_carveouts_bytes: tuple[int, ...]
     """Sizes of shared memory that the unified L1 can be set to, rising."""
     shared_banks: int
+    async_copies: str
+    """``yes`` where threads can copy from global to shared memory without registers (cp.async)."""
+    bulk_copies: str
+    """``yes`` where one thread can start the copy of a whole range (cp.async.bulk)."""
 
     scheduler_policy: str
     barrier_latency_cycles: int
@@ -97,14 +115,32 @@ class Parameters:
     pipes: tuple[Pipe, ...]
     """In the order of `gpusim_des.gpu.schema.PIPE_CLASSES`."""
 
+    tensor_fp16: int
+    """Multiply-adds per cycle of a sub-partition's tensor cores, by type of the factors; 0 where there are none."""
+    tensor_bf16: int
+    tensor_tf32: int
+    tensor_fp64: int
+    tensor_int8: int
+    tensor_fp8: int
+    tensor_latency_cycles: int
+    """From issue until a dependent instruction can issue, for an instruction that takes no longer than that."""
+
     shared_latency_cycles: int
     shuffle_latency_cycles: int
     l1_bytes: int
     """L1 and shared memory together, per SM."""
     l1_latency_cycles: int
     l2_bytes: int
+    l2_bandwidth_bytes_per_s: int
+    """Of all slices together."""
     l2_latency_cycles: int
     """Load to use in the near half of the L2."""
+    l2_partitions: int
+    """2 where every SM has a near and a far half of the L2 (rule M5)."""
+    l2_far_latency_cycles: int
+    """Load to use in the far half of the L2; without meaning where there is one partition."""
+    atomic_interval_cycles: int
+    """Between two atomic operations on one address (rule M7)."""
     dram_latency_cycles: int
     """Load to use of a lone sector: what a pointer chase through DRAM measures."""
     port_out_bytes_per_cycle: int
@@ -113,6 +149,10 @@ class Parameters:
     """From the L2 to an SM: replies (rule M3)."""
     request_bytes: int
     """Bytes of a request on the way out."""
+    bulk_bytes_per_cycle: int
+    """Rate at which an SM's copy unit asks for the sectors of a bulk copy."""
+    bulk_overhead_cycles: int
+    """What a bulk copy takes longer than a load of its last sector."""
     memory_bytes: int
     dram_bandwidth_bytes_per_s: int
     """Peak of all channels together."""
@@ -191,6 +231,62 @@ class Parameters:
     def port_in_fs(self, nbytes: int) -> int:
         """Femtoseconds that `nbytes` occupy an SM's port from the L2, rounded to nearest."""
         return units.to_fs(Fraction(nbytes, self.port_in_bytes_per_cycle * self.sm_clock_hz))
+
+    def tensor_rate(self, kind: str) -> int:
+        """Multiply-adds per cycle and sub-partition for factors of type `kind`; 0 where the GPU has none for it."""
+        if kind not in TENSOR_TYPES:
+            raise ModelError(f"there is no tensor type {kind!r}: {suggest(kind, TENSOR_TYPES)}")
+        rate = getattr(self, f"tensor_{kind}")
+        assert isinstance(rate, int)
+        return rate
+
+    @property
+    def l2_sector_fs(self) -> int:
+        """Femtoseconds that one sector occupies an L2 slice; there is one slice for every DRAM channel (rule M5).
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").l2_sector_fs  # 32 B at 64 GB/s
+        500000
+        """
+        return units.to_fs(Fraction(SECTOR_BYTES * self.dram_channels, self.l2_bandwidth_bytes_per_s))
+
+    @property
+    def l2_slice_lines(self) -> int:
+        """Lines of 128 bytes in one slice."""
+        return max(1, self.l2_bytes // (4 * SECTOR_BYTES * self.dram_channels))
+
+    @property
+    def l2_fixed_latency_fs(self) -> int:
+        """The part of the L2 latency that is neither queueing nor service, in femtoseconds.
+
+        It is what remains of `l2_latency_cycles` without a cycle in the load/store unit, the request on the way out,
+        one sector in its slice and one on the way in, so that a lone hit takes `l2_latency_cycles`.
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").l2_fixed_latency_fs  # 100 ns - 1 ns - 0.5 ns - 0.5 ns - 0.5 ns
+        97500000
+        """
+        return (
+            (self.l2_latency_cycles - 1) * self.sm_period_fs
+            - self.port_out_fs(self.request_bytes)
+            - self.l2_sector_fs
+            - self.port_in_fs(SECTOR_BYTES)
+        )
+
+    @property
+    def l2_far_extra_fs(self) -> int:
+        """What a hit in the far half of the L2 takes longer than one in the near half, in femtoseconds."""
+        return (self.l2_far_latency_cycles - self.l2_latency_cycles) * self.sm_period_fs
+
+    @property
+    def dram_extra_fs(self) -> int:
+        """What a miss in the L2 takes longer than a near hit, its granule's time on the channel aside, in femtoseconds.
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").dram_extra_fs  # 200 ns - 100 ns - 2 ns
+        98000000
+        """
+        return (self.dram_latency_cycles - self.l2_latency_cycles) * self.sm_period_fs - self.granule_fs("read")
 
     @property
     def dram_fixed_latency_fs(self) -> int:

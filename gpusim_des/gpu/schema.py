@@ -25,6 +25,11 @@ PIPE_SCOPES = ("sub-partition", "sm")
 SCHEDULER_POLICIES = ("gto", "lrr", "oldest")
 """Greedy then oldest, loose round robin, oldest first (rule I3)."""
 
+TENSOR_TYPES = ("fp16", "bf16", "tf32", "fp64", "int8", "fp8")
+"""Element types of tensor cores, as `gpusim_des.trace.MMA_TYPES`."""
+
+YES_NO = ("yes", "no")
+
 CHANNEL_HASHES = ("xor", "linear")
 """How addresses are spread over the DRAM channels (rule M4)."""
 
@@ -81,6 +86,8 @@ KEYS: tuple[Key, ...] = (
     _size("sm", "shared_allocation_unit", "shared_allocation_unit_bytes"),
     Key("sm", "shared_carveouts", "shared_carveouts_bytes", "sizes", "bytes", minimum=0),
     *_count("sm", "shared_banks"),
+    Key("sm", "async_copies", "async_copies", "choice", choices=YES_NO),
+    Key("sm", "bulk_copies", "bulk_copies", "choice", choices=YES_NO),
     Key("front_end", "scheduler_policy", "scheduler_policy", "choice", choices=SCHEDULER_POLICIES),
     _cycles("front_end", "barrier_latency", minimum=0),
     _cycles("front_end", "branch_latency"),
@@ -88,16 +95,24 @@ KEYS: tuple[Key, ...] = (
     _cycles("front_end", "block_end", minimum=0),
     *_count("front_end", "load_store_queue_depth"),
     Key("front_end", "dispatch_interval", "dispatch_interval_fs", "time", "s"),
+    *(Key("tensor", name, f"tensor_{name}", "count", minimum=0) for name in TENSOR_TYPES),
+    Key("tensor", "latency", "tensor_latency_cycles", "quantity", "cycles"),
     _cycles("memory", "shared_latency"),
     _cycles("memory", "shuffle_latency"),
     _size("memory", "l1_size", "l1_bytes"),
     _cycles("memory", "l1_latency"),
     _size("memory", "l2_size", "l2_bytes"),
+    Key("memory", "l2_bandwidth", "l2_bandwidth_bytes_per_s", "quantity", "bytes/s"),
     _cycles("memory", "l2_latency"),
+    *_count("memory", "l2_partitions"),
+    _cycles("memory", "l2_far_latency"),
+    _cycles("memory", "atomic_interval"),
     _cycles("memory", "dram_latency"),
     Key("memory", "port_out", "port_out_bytes_per_cycle", "quantity", "bytes/cycle"),
     Key("memory", "port_in", "port_in_bytes_per_cycle", "quantity", "bytes/cycle"),
     _size("memory", "request_size", "request_bytes"),
+    Key("memory", "bulk_rate", "bulk_bytes_per_cycle", "quantity", "bytes/cycle", minimum=32),
+    _cycles("memory", "bulk_overhead", minimum=0),
     _size("memory", "memory_size", "memory_bytes"),
     Key("memory", "dram_bandwidth", "dram_bandwidth_bytes_per_s", "quantity", "bytes/s"),
     *_count("memory", "dram_channels"),
@@ -117,9 +132,10 @@ def _pipe_keys(pipe: str) -> tuple[Key, ...]:
     section = f"pipes.{pipe}"
     lanes = Key(section, "lanes", f"{pipe}_lanes", "count")
     scope = Key(section, "scope", f"{pipe}_scope", "choice", choices=PIPE_SCOPES)
+    sustained = Key(section, "sustained", f"{pipe}_sustained", "ratio", optional=True)
     if pipe == "branch":  # its latency is front_end.branch_latency: one value, one key
-        return lanes, scope
-    return lanes, scope, Key(section, "latency", f"{pipe}_latency_cycles", "quantity", "cycles")
+        return lanes, scope, sustained
+    return lanes, scope, sustained, Key(section, "latency", f"{pipe}_latency_cycles", "quantity", "cycles")
 
 
 PIPE_KEYS: dict[str, tuple[Key, ...]] = {pipe: _pipe_keys(pipe) for pipe in PIPE_CLASSES}
