@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, get_args
@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from gpusim_des.device_memory import MemoryFace
-from gpusim_des.errors import DeviceMemoryError, LaunchError
+from gpusim_des.errors import CycleLimitError, DeviceMemoryError, LaunchError, SimulationInterrupted
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executor import execute
@@ -20,6 +20,7 @@ from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
 from gpusim_des.simulation import Simulation
+from gpusim_des.timeline import Timeline
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import Progress
 from gpusim_des.timing.simulate import Caches, Engine, simulate
@@ -192,8 +193,10 @@ class Device(MemoryFace):
         self,
         *,
         engine: Engine = "auto",
-        caches: Caches = "off",
+        caches: Caches = "on",
         detail: Detail = "sm",
+        watch: Collection[int] | None = None,
+        max_cycles: int | None = None,
         progress: Progress | None = None,
     ) -> Simulation:
         """Find the time of everything launched so far, one kernel after another.
@@ -201,17 +204,37 @@ class Device(MemoryFace):
         "So far" begins anew with `forget_launches`.
 
         ``detail`` is ``"kernel"`` (totals), ``"sm"`` (spans of blocks as well) or ``"warp"`` (states and instructions
-        of every warp as well). ``caches="off"`` sends every sector to HBM; the cache hierarchy is not modelled yet.
+        of every warp as well, on the SMs that ``watch`` lists, or on all). ``caches="off"`` sends every sector to HBM:
+        the idealisation in which the textbook's formulas are exact.
 
         Raises
         ------
         LaunchError
             If nothing was launched, or the shared memory that a kernel allocated itself leaves no block room on an SM.
+        TraceError
+            If a kernel uses instructions that the GPU does not have: asynchronous copies, tensor cores of a type.
         DeadlockError
             If warps wait for each other forever.
+        CycleLimitError, SimulationInterrupted
+            After ``max_cycles`` clock cycles of the SMs, and when the user interrupts. The exception's ``partial`` is
+            the `Simulation` of what was simulated until then.
         """
         if not self.launches:
             raise LaunchError("nothing to simulate: launch a kernel first, dev.launch(kernel, grid, block, ...)")
         traces = [launch.trace for launch in self.launches]
-        timeline = simulate(self.gpu, traces, engine=engine, caches=caches, detail=detail, progress=progress)
+        try:
+            timeline = simulate(
+                self.gpu,
+                traces,
+                engine=engine,
+                caches=caches,
+                detail=detail,
+                watch=watch,
+                max_cycles=max_cycles,
+                progress=progress,
+            )
+        except (CycleLimitError, SimulationInterrupted) as stop:
+            if isinstance(stop.partial, Timeline):
+                stop.partial = Simulation(stop.partial, "simpy")
+            raise
         return Simulation(timeline, "simpy")

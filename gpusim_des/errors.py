@@ -42,3 +42,19 @@ class BoundsError(KernelError, IndexError):
 
 class DeadlockError(KernelError):
     """Warps wait for something that can never happen, for example a barrier that cannot fill."""
+
+
+class CycleLimitError(SimError):
+    """A simulation reached the number of cycles that it was allowed; `partial` holds what was simulated until then."""
+
+    def __init__(self, message: str, partial: object = None) -> None:
+        super().__init__(message)
+        self.partial = partial
+
+
+class SimulationInterrupted(KeyboardInterrupt):
+    """A simulation was interrupted from the keyboard; `partial` holds what was simulated until then."""
+
+    def __init__(self, message: str, partial: object = None) -> None:
+        super().__init__(message)
+        self.partial = partial

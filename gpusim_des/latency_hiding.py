@@ -144,7 +144,7 @@ def measure(
     dev.launch(vector_add, blocks, THREADS, a, b, c, n, dynamic_shared=shared, count=count)
     if not np.array_equal(dev.to_host(c), x + y):
         raise AssertionError("the kernel's results differ from NumPy's: this is a bug of the simulator")
-    sim = dev.simulate(progress=progress)
+    sim = dev.simulate(progress=progress, caches="off")
     kernel = sim.kernels[0]
     warps = kernel.blocks_per_sm * kernel.warps_per_block
     latency_s = gpu.dram_latency_cycles * gpu.sm_period_fs / FS_PER_S

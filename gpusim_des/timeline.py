@@ -149,10 +149,37 @@ class KernelTiming:
     """Bytes that HBM moved, reads and writes, in whole granules."""
     dram_read_bytes: int
     dram_write_bytes: int
-    l1_hit_rate: float | None = None
-    """``None``: not modelled in this run."""
-    l2_hit_rate: float | None = None
-    """``None``: not modelled in this run."""
+    l1_sectors: int | None = None
+    """Sectors that loads asked the L1 for; ``None``: not modelled in this run (caches off)."""
+    l1_hit_sectors: int | None = None
+    """Of those, the ones that were there or on their way."""
+    l2_sectors: int | None = None
+    """Sectors that loads and atomics asked the L2 for."""
+    l2_hit_sectors: int | None = None
+    instructions: dict[str, int] = field(default_factory=dict)
+    """Issued warp instructions by class, for example ``fp32``; classes without any are left out."""
+    thread_instructions: int = 0
+    """Active lanes of all issued instructions."""
+    pipe_utilization: dict[str, float] = field(default_factory=dict)
+    """Share of the active cycles in which a pipe of the class was busy, 0…1, by class; idle pipes are left out."""
+    load_store_utilization: float = 0.0
+    """Share of the active cycles in which the SMs' load/store units were busy, 0…1."""
+    shared_utilization: float = 0.0
+    """The part of it that shared memory and shuffles took."""
+    l2_utilization: float | None = None
+    """Share of the duration in which the L2 slices were busy, mean over the slices, 0…1."""
+    dram_utilization: float = 0.0
+    """Share of the duration in which the DRAM channels were busy, mean over the channels, 0…1."""
+    busiest_channel: float = 0.0
+    """The same of the channel that was busy longest: far above the mean, the kernel camps on few channels."""
+    busiest_atomic_unit: float = 0.0
+    """Share of the duration in which the slice with most atomic operations was busy with them, 0…1."""
+    dram_peak_bytes_per_s: int = 0
+    """Data sheet bandwidth of the GPU."""
+    sub_partitions: int = 1
+    """Warp schedulers of an SM."""
+    complete: bool = True
+    """False if the simulation was stopped before the kernel ended."""
     assumptions: tuple[str, ...] = ()
     """What was assumed because the launch did not say it."""
 
@@ -177,6 +204,33 @@ class KernelTiming:
         return self.dram_bytes / self.seconds if self.end_fs > self.start_fs else 0.0
 
     @property
+    def l1_hit_rate(self) -> float | None:
+        """Sectors that loads found in the L1, 0…1; ``None`` where it is not modelled or nothing was loaded."""
+        return self.l1_hit_sectors / self.l1_sectors if self.l1_sectors and self.l1_hit_sectors is not None else None
+
+    @property
+    def l2_hit_rate(self) -> float | None:
+        """Sectors that loads and atomics found in the L2, 0…1; ``None`` where not modelled or nothing was asked for."""
+        return self.l2_hit_sectors / self.l2_sectors if self.l2_sectors and self.l2_hit_sectors is not None else None
+
+    @property
+    def waves(self) -> float:
+        """Blocks over the blocks that the GPU holds at a time."""
+        return self.blocks / (self.blocks_per_sm * self.sms)
+
+    @property
+    def eligible_warps_per_scheduler(self) -> float:
+        """Warps that could have issued, mean over the schedulers and their active cycles: selected and not selected."""
+        cycles = self.sm_active_cycles * self.sub_partitions
+        return (self.stalls["selected"] + self.stalls["not_selected"]) / cycles if cycles else 0.0
+
+    @property
+    def issue_slot_utilization(self) -> float:
+        """Share of the schedulers' active cycles in which one issued, 0…1."""
+        cycles = self.sm_active_cycles * self.sub_partitions
+        return self.warp_instructions / cycles if cycles else 0.0
+
+    @property
     def main_stall(self) -> str:
         """The state, ``selected`` aside, in which warps spent most cycles; ``none`` if they never waited."""
         waits = {k: v for k, v in self.stalls.items() if k != WarpState.SELECTED.suffix and v > 0}
@@ -196,6 +250,8 @@ class Timeline:
     kernels: tuple[KernelTiming, ...] = ()
     blocks: tuple[BlockSpan, ...] = ()
     warps: tuple[WarpHistory, ...] = field(default=(), repr=False)
+    complete: bool = True
+    """False if the simulation was stopped: what was under way is recorded up to that moment."""
 
     @property
     def end_fs(self) -> int:

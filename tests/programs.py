@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from gpusim_des.gpu import GPU, load_gpu
 from gpusim_des.timeline import Timeline, WarpHistory, WarpState
-from gpusim_des.timing.simulate import NOT_PLAYED, simulate
+from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import GLOBAL_OPS, Instruction, KernelTrace, OpClass, WarpTrace
 
 TINY = load_gpu("tiny")
@@ -69,7 +69,7 @@ def trace(*blocks: Sequence[Sequence[Part]], **launch: Any) -> KernelTrace:
 
 def run(gpu: GPU, *blocks: Sequence[Sequence[Part]], **launch: Any) -> Timeline:
     """Play one kernel and record everything."""
-    return simulate(gpu, [trace(*blocks, **launch)], detail="warp")
+    return simulate(gpu, [trace(*blocks, **launch)], detail="warp", caches="off")
 
 
 def picture(history: WarpHistory) -> str:
@@ -105,7 +105,9 @@ class Case(NamedTuple):
 ORDINARY = tuple(
     kind
     for kind in OpClass
-    if kind not in GLOBAL_OPS and kind not in NOT_PLAYED and kind not in (OpClass.BARRIER, OpClass.EXIT)
+    if kind not in GLOBAL_OPS
+    and kind not in (OpClass.BARRIER, OpClass.EXIT, OpClass.TENSOR, OpClass.FENCE, OpClass.BULK_WAIT)
+    and kind not in (OpClass.SHARED_ATOMIC, OpClass.ASYNC_COMMIT, OpClass.ASYNC_WAIT)
 )
 
 

@@ -71,7 +71,7 @@ def test_the_dispatch_interval_limits_short_blocks() -> None:
 
 def test_the_dispatch_interval_lasts_over_the_end_of_a_kernel() -> None:
     """G1: the limit is the block scheduler's, not a kernel's."""
-    timeline = simulate(TINY.replace(dispatch_interval="100 ns"), [trace([chain(1)]), trace([chain(1)])])
+    timeline = simulate(TINY.replace(dispatch_interval="100 ns"), [trace([chain(1)]), trace([chain(1)])], caches="off")
     assert [start for k in (0, 1) for _, _, start, _ in spans(timeline, k)] == [0, 100]
     assert timeline.kernels[1].start_fs == 4 * NS
 
@@ -94,8 +94,12 @@ def test_blocks_are_handed_out_one_by_one() -> None:
 def test_one_block_too_many_costs_a_second_wave() -> None:
     """G1 and G3: 133 blocks, one per SM of 132, take exactly two block times of 220 + 400 + 220 cycles."""
     gpu = load_gpu("h100-sxm")
-    one_wave = simulate(gpu, [equal_blocks(chain(100), 132, shared_bytes=200 * 1024)], detail="kernel").kernels[0]
-    two_waves = simulate(gpu, [equal_blocks(chain(100), 133, shared_bytes=200 * 1024)], detail="kernel").kernels[0]
+    one_wave = simulate(
+        gpu, [equal_blocks(chain(100), 132, shared_bytes=200 * 1024)], detail="kernel", caches="off"
+    ).kernels[0]
+    two_waves = simulate(
+        gpu, [equal_blocks(chain(100), 133, shared_bytes=200 * 1024)], detail="kernel", caches="off"
+    ).kernels[0]
     assert two_waves.end_fs == 2 * 840 * 505_051
     # The last of the 132 blocks is dispatched after 131 × 0.6 ns = 155.6 cycles and seen at the next edge.
     assert one_wave.end_fs == (156 + 840) * 505_051
@@ -183,7 +187,7 @@ def test_as_many_blocks_are_resident_as_the_occupancy_says(
     """I1: the same allocation rules as the occupancy calculator."""
     gpu = load_gpu("h100-sxm").replace(sms=2, block_start=0, block_end=0)
     kernel = equal_blocks(chain(60), 5 * expected, threads // 32, registers=registers, shared_bytes=shared)
-    timeline = simulate(gpu, [kernel])
+    timeline = simulate(gpu, [kernel], caches="off")
     assert most_resident(timeline.blocks) == expected
     assert occupancy(gpu, threads=threads, registers=registers, shared_bytes=shared).blocks_per_sm == expected
     assert timeline.kernels[0].blocks_per_sm == expected
@@ -195,7 +199,7 @@ def test_as_many_blocks_are_resident_as_the_occupancy_says(
 def test_a_block_that_fits_nowhere_is_refused() -> None:
     """I1: 16 warps of 64 registers need 32768 of 16384 registers."""
     with pytest.raises(LaunchError, match=r"'k' never starts: .*512 threads with 64 registers.*limiter is registers"):
-        simulate(TINY, [equal_blocks(chain(1), 1, 16, registers=64)])
+        simulate(TINY, [equal_blocks(chain(1), 1, 16, registers=64)], caches="off")
 
 
 # Barriers (I6) ------------------------------------------------------------------------------------------------------
@@ -257,7 +261,7 @@ def test_blocks_have_barriers_of_their_own() -> None:
 
 def test_a_deadlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """I6: an SM that never opens barriers gets stuck; the report names kernel, blocks and warps."""
-    monkeypatch.setattr(StreamingMultiprocessor, "_release_if_full", lambda _self, _block: None)
+    monkeypatch.setattr(StreamingMultiprocessor, "_release_if_full", lambda *_: None)
     with pytest.raises(DeadlockError) as caught:
         run(TINY, [chain(1), chain(1), chain(1)], [chain(1), [BARRIER, fp32()], [fp32(), BARRIER]])
     message = str(caught.value)
@@ -271,7 +275,7 @@ def test_a_deadlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_kernel_starts_when_the_one_before_has_ended() -> None:
     """M8: the first ends with its write at 109.5 ns; the second starts then and issues at the next edge."""
-    timeline = simulate(TINY, [trace([[store(range(4))]]), trace([chain(1)])], detail="warp")
+    timeline = simulate(TINY, [trace([[store(range(4))]]), trace([chain(1)])], detail="warp", caches="off")
     first, second = timeline.kernels
     assert (first.start_fs, first.end_fs) == (0, 109_500_000)
     assert (second.start_fs, second.end_fs, second.cycles) == (109_500_000, 114 * NS, 5)
@@ -283,5 +287,5 @@ def test_a_kernel_starts_when_the_one_before_has_ended() -> None:
 def test_progress_hears_of_every_block() -> None:
     """The callback hears the kernel's name, the blocks retired and the blocks in all."""
     heard: list[tuple[str, int, int]] = []
-    simulate(TINY, [trace(*[[chain(1)]] * 3)], progress=lambda *news: heard.append(news))
+    simulate(TINY, [trace(*[[chain(1)]] * 3)], progress=lambda *news: heard.append(news), caches="off")
     assert heard == [("k", 1, 3), ("k", 2, 3), ("k", 3, 3)]

@@ -114,7 +114,9 @@ def test_policies(policy: str, expected: list[str]) -> None:
 def test_every_kernel_starts_with_the_oldest_warp(policy: str) -> None:
     """I3: what an earlier kernel issued last does not favour a warp of the next one."""
     gpu = ONE_SCHEDULER.replace(scheduler_policy=policy, sms=1)
-    timeline = simulate(gpu, [trace([[fp32()], [fp32()]]), trace([[fp32()], [fp32()], [fp32()]])], detail="warp")
+    timeline = simulate(
+        gpu, [trace([[fp32()], [fp32()]]), trace([[fp32()], [fp32()], [fp32()]])], detail="warp", caches="off"
+    )
     assert [history.issues[0].cycle for history in timeline.warps] == [0, 1, 5, 6, 7]
 
 

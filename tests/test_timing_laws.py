@@ -22,7 +22,7 @@ from tests.referee import judge
 
 
 def play(case: Case, detail: Detail = "warp") -> Timeline:
-    return simulate(case.gpu, [case.trace()], detail=detail)
+    return simulate(case.gpu, [case.trace()], detail=detail, caches="off")
 
 
 @settings(max_examples=150, deadline=None)
@@ -139,7 +139,7 @@ def test_bytes_and_queues_are_conserved(case: Case) -> None:
     served: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for channel, arrival, departure in judge(case, timeline).served:
         served[channel].append((arrival, departure))
-    for number, server in enumerate(engine.memory.channels):
+    for number, server in enumerate(home.channel for home in engine.memory.slices):
         customers = served[number]
         assert server.served == len(customers)
         # L × T, the area under the number of requests in the system, against λ × T × W, the sum of their stays.
@@ -180,7 +180,7 @@ def test_a_longer_latency_never_shortens_a_lone_warp(gpu: GPU, program: list[Par
     known = {p.name: p.latency_cycles for p in gpu.pipes}
     present = known[pipe] if pipe in known else getattr(gpu, latency)
     slower = gpu.replace(**{latency: present + more})
-    ends = [simulate(g, [trace([program])], detail="kernel").kernels[0].end_fs for g in (gpu, slower)]
+    ends = [simulate(g, [trace([program])], detail="kernel", caches="off").kernels[0].end_fs for g in (gpu, slower)]
     assert ends[0] <= ends[1]
 
 

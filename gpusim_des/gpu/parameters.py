@@ -149,6 +149,8 @@ class Parameters:
     """From the L2 to an SM: replies (rule M3)."""
     request_bytes: int
     """Bytes of a request on the way out."""
+    store_buffer_bytes: int
+    """Written data of an SM that may be on its way to the L2 (rule M8)."""
     bulk_bytes_per_cycle: int
     """Rate at which an SM's copy unit asks for the sectors of a bulk copy."""
     bulk_overhead_cycles: int

@@ -111,6 +111,7 @@ KEYS: tuple[Key, ...] = (
     Key("memory", "port_out", "port_out_bytes_per_cycle", "quantity", "bytes/cycle"),
     Key("memory", "port_in", "port_in_bytes_per_cycle", "quantity", "bytes/cycle"),
     _size("memory", "request_size", "request_bytes"),
+    _size("memory", "store_buffer", "store_buffer_bytes", minimum=32),
     Key("memory", "bulk_rate", "bulk_bytes_per_cycle", "quantity", "bytes/cycle", minimum=32),
     _cycles("memory", "bulk_overhead", minimum=0),
     _size("memory", "memory_size", "memory_bytes"),

@@ -1,4 +1,4 @@
-"""Rule M4: which HBM channel an address belongs to, and how an access falls apart into packets."""
+"""Rule M4: which slice and channel an address belongs to, and how an access falls apart into packets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.gpu import GPU
-from gpusim_des.trace import SECTOR_BYTES, WarpTrace
+from gpusim_des.timing.cache import SECTORS_PER_LINE
+from gpusim_des.trace import LINE_BYTES, SECTOR_BYTES, WarpTrace
+
+Lines = tuple[tuple[int, int], ...]
+"""Line numbers (address / 128), each with a mask of its sectors."""
 
 
 class Packet(NamedTuple):
@@ -18,6 +22,12 @@ class Packet(NamedTuple):
     sectors: int
     granules: int
     """DRAM bursts that hold them."""
+    lines: Lines
+    passes: int
+    """Operations on the busiest address of every sector, summed: what an atomic unit does one by one (M7)."""
+
+
+Packets = tuple[Packet, ...]
 
 
 def channels_of(sectors: NDArray[np.int64], gpu: GPU) -> NDArray[np.int64]:
@@ -41,7 +51,7 @@ def channels_of(sectors: NDArray[np.int64], gpu: GPU) -> NDArray[np.int64]:
     return unit % gpu.dram_channels
 
 
-def packets_of(warps: list[WarpTrace], gpu: GPU) -> list[list[tuple[Packet, ...]]]:
+def packets_of(warps: list[WarpTrace], gpu: GPU) -> list[list[Packets]]:
     """Packets of every global access of every warp: ``result[warp][access]``, in the order of line addresses."""
     accesses = [len(w.bases) for w in warps]
     if not any(accesses):
@@ -50,35 +60,92 @@ def packets_of(warps: list[WarpTrace], gpu: GPU) -> list[list[tuple[Packet, ...]
     bases = np.concatenate([w.bases for w in warps])
     sectors = np.concatenate([w.footprint.offsets for w in warps]) + np.repeat(bases, sizes)
     starts = np.cumsum(sizes) - sizes
-    channels = channels_of(sectors, gpu)
     granules = sectors // (gpu.dram_granule_bytes // SECTOR_BYTES)
-    new_granule = np.ones(len(sectors), np.int64)
-    new_granule[1:] = granules[1:] != granules[:-1]
-    new_granule[starts] = 1
-    one_channel = np.add.reduceat(channels != np.repeat(channels[starts], sizes), starts) == 0
-    granule_counts = np.add.reduceat(new_granule, starts).tolist()
-    flat = [
-        (Packet(channel, size, count),)
-        if same
-        else _split(channels[start : start + size].tolist(), new_granule[start : start + size].tolist())
-        for same, channel, size, count, start in zip(
-            one_channel.tolist(),
-            channels[starts].tolist(),
-            sizes.tolist(),
-            granule_counts,
-            starts.tolist(),
-            strict=True,
+    passes = np.concatenate([w.footprint.sector_passes for w in warps]).astype(np.int64)
+    pieces = _line_pieces(sectors, starts, granules, passes)
+    channels = channels_of(pieces.lines * SECTORS_PER_LINE, gpu).tolist()
+    lines, masks = pieces.lines.tolist(), pieces.masks.tolist()
+    sector_counts, granule_counts, pass_counts = (
+        pieces.sectors.tolist(),
+        pieces.granules.tolist(),
+        pieces.passes.tolist(),
+    )
+    first = np.searchsorted(pieces.starts, starts).tolist()
+    flat: list[Packets] = []
+    for begin, end in zip(first, [*first[1:], len(lines)], strict=True):
+        if end - begin == 1:
+            at = begin
+            whole = ((lines[at], masks[at]),)
+            packet = Packet(channels[at], sector_counts[at], granule_counts[at], whole, pass_counts[at])
+            flat.append((packet,))
+            continue
+        by_channel: dict[int, list[int]] = {}
+        for at in range(begin, end):
+            by_channel.setdefault(channels[at], []).append(at)
+        flat.append(
+            tuple(
+                Packet(
+                    channel,
+                    sum(sector_counts[at] for at in places),
+                    sum(granule_counts[at] for at in places),
+                    tuple((lines[at], masks[at]) for at in places),
+                    sum(pass_counts[at] for at in places),
+                )
+                for channel, places in by_channel.items()
+            )
         )
-    ]
     ends = np.cumsum(accesses).tolist()
     return [flat[end - count : end] for end, count in zip(ends, accesses, strict=True)]
 
 
-def _split(channels: list[int], new_granule: list[int]) -> tuple[Packet, ...]:
-    """Packets of an access that meets several channels, in the order in which it first meets them."""
-    sectors: dict[int, int] = {}
-    granules: dict[int, int] = {}
-    for channel, new in zip(channels, new_granule, strict=True):
-        sectors[channel] = sectors.get(channel, 0) + 1
-        granules[channel] = granules.get(channel, 0) + new
-    return tuple(Packet(c, sectors[c], granules[c]) for c in sectors)
+class _Pieces(NamedTuple):
+    """The lines of accesses, one after another; arrays of one length."""
+
+    starts: NDArray[np.int64]
+    lines: NDArray[np.int64]
+    masks: NDArray[np.int64]
+    sectors: NDArray[np.int64]
+    granules: NDArray[np.int64]
+    passes: NDArray[np.int64]
+
+
+def _line_pieces(
+    sectors: NDArray[np.int64], access_starts: NDArray[np.int64], granules: NDArray[np.int64], passes: NDArray[np.int64]
+) -> _Pieces:
+    lines = sectors // SECTORS_PER_LINE
+    begins = np.ones(len(sectors), bool)
+    begins[1:] = lines[1:] != lines[:-1]
+    begins[access_starts] = True
+    starts = np.flatnonzero(begins)
+    new_granule = np.ones(len(sectors), np.int64)
+    new_granule[1:] = granules[1:] != granules[:-1]
+    new_granule[starts] = 1
+    return _Pieces(
+        starts,
+        lines[starts],
+        np.bitwise_or.reduceat(np.int64(1) << (sectors % SECTORS_PER_LINE), starts),
+        np.diff(np.append(starts, len(sectors))),
+        np.add.reduceat(new_granule, starts),
+        np.add.reduceat(passes, starts),
+    )
+
+
+def bulk_packets(packets: Packets, gpu: GPU) -> Packets:
+    """Take the packets of a bulk copy apart: one for each run of lines in one interleave unit, by address.
+
+    A copy unit asks for one piece after another; it does not wait until it knows all lines of a channel.
+    """
+    lines_per_unit = gpu.channel_interleave_bytes // LINE_BYTES
+    sectors_per_granule = gpu.dram_granule_bytes // SECTOR_BYTES
+    pieces: dict[int, list[tuple[int, int]]] = {}
+    channels: dict[int, int] = {}
+    for packet in packets:
+        for line, mask in packet.lines:
+            pieces.setdefault(line // lines_per_unit, []).append((line, mask))
+            channels[line // lines_per_unit] = packet.channel
+    parts = []
+    for unit in sorted(pieces):
+        lines = tuple(sorted(pieces[unit]))
+        sectors = sum(mask.bit_count() for _, mask in lines)
+        parts.append(Packet(channels[unit], sectors, -(-sectors // sectors_per_granule), lines, sectors))
+    return tuple(parts)

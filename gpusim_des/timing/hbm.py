@@ -15,8 +15,8 @@ class Channel(FifoServer):
 
     __slots__ = ("_last_read", "_last_write", "_mixed_fs", "_read_fs", "_write_fs", "read_granules", "write_granules")
 
-    def __init__(self, gpu: GPU) -> None:
-        super().__init__()
+    def __init__(self, gpu: GPU, *, history: bool = False) -> None:
+        super().__init__(history=history)
         self._read_fs = gpu.granule_fs("read")
         self._write_fs = gpu.granule_fs("write")
         self._mixed_fs = gpu.granule_fs("mixed")

@@ -6,26 +6,40 @@ from typing import Any
 
 from simpy import Event
 
-from gpusim_des.gpu import GPU, Occupancy, occupancy
+from gpusim_des.gpu import GPU, PIPE_FRACTION, Occupancy, occupancy
 from gpusim_des.timeline import KernelTiming, WarpState
 from gpusim_des.timing.order import Environment, Kind, Occurrence, order
-from gpusim_des.timing.program import Program, latencies
-from gpusim_des.trace import KernelTrace, Stream
+from gpusim_des.timing.program import PIPE_CLASSES, Program, Timing
+from gpusim_des.timing.resources import Demand
+from gpusim_des.timing.use import Use
+from gpusim_des.trace import KernelTrace, OpClass, Stream
 
 
 class KernelRun:
     """State of one kernel in the simulation; ``done`` happens when its blocks and its writes are through (M8)."""
 
-    def __init__(self, env: Environment, gpu: GPU, trace: KernelTrace, number: int, first_age: int = 0) -> None:
+    def __init__(self, env: Environment, gpu: GPU, trace: KernelTrace, number: int, *, caches: bool = False) -> None:
         self.env = env
         self.gpu = gpu
         self.trace = trace
         self.number = number
         self.occupancy: Occupancy = occupancy(gpu, trace.config.threads_per_block, trace.registers, trace.shared_bytes)
+        self.demand = Demand.of(trace.config.warps_per_block, self.occupancy)
+        self.caches = caches
         self.stalls = [0] * len(WarpState)
         self.resident_warp_cycles = 0
         self._active: list[list[tuple[int, int]]] = [[] for _ in range(gpu.sms)]
-        self.warp_instructions = 0
+        self.mix = [0] * len(OpClass)
+        """Issued instructions of every class."""
+        self.thread_instructions = 0
+        self.pipe_parts = [0] * len(PIPE_CLASSES)
+        """Parts of cycles in which pipes were busy, over all of them (`gpusim_des.gpu.PIPE_FRACTION`)."""
+        self.shared_quarter_cycles = 0
+        self.global_quarter_cycles = 0
+        self.l1_sectors = 0
+        self.l1_hit_sectors = 0
+        self.l2_sectors = 0
+        self.l2_hit_sectors = 0
         self.read_granules = 0
         self.write_granules = 0
         self.start_fs = env.now
@@ -33,22 +47,17 @@ class KernelRun:
         self.blocks_retired = 0
         self.writes_under_way = 0
         self.done = Event(env)
-        self._next_age = first_age
-        self._latencies = latencies(gpu)
+        self._timing = Timing(gpu)
         self._programs: dict[int, Program] = {}
+        self.use_before = Use(env.now, [], [], [])
+        self.use_after = self.use_before
 
     def program(self, stream: Stream) -> Program:
         """Return the stream made ready; streams live as long as the trace, so their identity is a safe key."""
         program = self._programs.get(id(stream))
         if program is None:
-            program = self._programs[id(stream)] = Program.of(stream, self._latencies)
+            program = self._programs[id(stream)] = Program.of(stream, self._timing)
         return program
-
-    def next_age(self, warps: int) -> int:
-        """Give ages to the warps of a newly dispatched block, rising over all kernels; returns the first one's (T2)."""
-        age = self._next_age
-        self._next_age += warps
-        return age
 
     def was_resident(self, sm: int, start: int, end: int) -> None:
         """Hear that a block had warps on an SM from cycle `start` to `end`; cycles of several blocks count once.
@@ -88,6 +97,8 @@ class KernelRun:
         gpu, trace = self.gpu, self.trace
         cycles = -(-(self.end_fs - self.start_fs) // gpu.sm_period_fs)
         active = sum(end - start for stretches in self._active for start, end in stretches)
+        use = self.use_after.since(self.use_before)
+        on = self.caches
         slots = gpu.max_warps_per_sm * active
         reads = self.read_granules * gpu.dram_granule_bytes
         writes = self.write_granules * gpu.dram_granule_bytes
@@ -100,7 +111,7 @@ class KernelRun:
             warps_per_block=trace.config.warps_per_block,
             blocks_per_sm=self.occupancy.blocks_per_sm,
             sms=gpu.sms,
-            warp_instructions=self.warp_instructions,
+            warp_instructions=sum(self.mix),
             resident_warp_cycles=self.resident_warp_cycles,
             sm_active_cycles=active,
             stalls={state.suffix: self.stalls[state] for state in WarpState},
@@ -110,5 +121,30 @@ class KernelRun:
             dram_bytes=reads + writes,
             dram_read_bytes=reads,
             dram_write_bytes=writes,
+            l1_sectors=self.l1_sectors if on else None,
+            l1_hit_sectors=self.l1_hit_sectors if on else None,
+            l2_sectors=self.l2_sectors if on else None,
+            l2_hit_sectors=self.l2_hit_sectors if on else None,
+            instructions={op.label: self.mix[op] for op in OpClass if self.mix[op]},
+            thread_instructions=self.thread_instructions,
+            pipe_utilization=self._pipe_utilization(active),
+            load_store_utilization=(self.shared_quarter_cycles + self.global_quarter_cycles) / (4 * active or 1),
+            shared_utilization=self.shared_quarter_cycles / (4 * active or 1),
+            l2_utilization=use.mean(use.slices) if on else None,
+            dram_utilization=use.mean(use.channels),
+            busiest_channel=use.most(use.channels),
+            busiest_atomic_unit=use.most(use.atomic_units),
+            dram_peak_bytes_per_s=gpu.dram_bandwidth_bytes_per_s,
+            sub_partitions=gpu.sub_partitions,
+            complete=self.done.triggered,
             assumptions=trace.assumptions,
         )
+
+    def _pipe_utilization(self, active_cycles: int) -> dict[str, float]:
+        """Busy share of every pipe that was used at all; a pipe shared by the SM is one, others are one per part."""
+        shares = {}
+        for op, parts, shared in zip(PIPE_CLASSES, self.pipe_parts, self._timing.shared_by_sm, strict=True):
+            if parts:
+                pipes = 1 if shared else self.gpu.sub_partitions
+                shares[op.label] = parts / (PIPE_FRACTION * pipes * active_cycles)
+        return shares

@@ -1,4 +1,4 @@
-"""Rules M1, M3 and M8: the load/store unit of an SM, its queues, and the SM's port to memory."""
+"""Rules M1, M3 and I4: the load/store unit of an SM, its queues, and the SM's port to memory."""
 
 from __future__ import annotations
 
@@ -9,19 +9,8 @@ from gpusim_des.timing.pipe import Unit
 from gpusim_des.timing.server import FifoServer
 from gpusim_des.trace import SECTOR_BYTES
 
-
-class LoadStoreUnit:
-    """The unit that all memory instructions of an SM pass through, in the order of issue.
-
-    Time is kept in quarter-cycles, because a coalesced access of several lines takes a fraction of a cycle more (M1).
-    """
-
-    def __init__(self) -> None:
-        self.server = FifoServer()
-
-    def accept(self, cycle: int, quarter_cycles: int) -> int:
-        """Take an instruction issued at `cycle`; returns the quarter-cycle at which its last pass ends."""
-        return self.server.serve(4 * cycle, quarter_cycles)
+FAR = 1 << 60
+"""A cycle that never comes: when an entry leaves whose turn is not known yet."""
 
 
 class LoadStoreQueue(Unit):
@@ -43,13 +32,22 @@ class LoadStoreQueue(Unit):
         room = queue[0] if len(queue) >= self._depth else cycle + 1
         self.occupy(cycle, max(room, cycle + 1), 0)
 
+    def settle(self, leaves: int) -> bool:
+        """Find out when the oldest entry leaves that did not know; returns whether that made room for others."""
+        queue = self._leaving
+        queue[queue.index(FAR)] = leaves
+        if self.free != FAR or queue[0] == FAR:
+            return False
+        self.end_occupation(queue[0])
+        return True
+
 
 class Port:
     """The SM's way to memory and back: two FIFOs with a width each (M3)."""
 
-    def __init__(self, gpu: GPU) -> None:
-        self.out = FifoServer()
-        self.back = FifoServer()
+    def __init__(self, gpu: GPU, *, history: bool = False) -> None:
+        self.out = FifoServer(history=history)
+        self.back = FifoServer(history=history)
         self._request_fs = gpu.port_out_fs(gpu.request_bytes)
         self._sector_out_fs = gpu.port_out_fs(SECTOR_BYTES)
         self._sector_back_fs = gpu.port_in_fs(SECTOR_BYTES)

@@ -34,7 +34,7 @@ class Kind(IntEnum):
     HOST = 5
 
 
-_KINDS = tuple(int(kind) << 112 for kind in Kind)
+_KINDS = tuple(int(kind) << 120 for kind in Kind)
 
 
 def order(kind: Kind, sm: int = 0, sub_partition: int = 0, age: int = 0, instruction: int = 0, part: int = 0) -> int:
@@ -43,7 +43,11 @@ def order(kind: Kind, sm: int = 0, sub_partition: int = 0, age: int = 0, instruc
     >>> order(Kind.REPLY) < order(Kind.REPLY, sm=1) < order(Kind.ISSUE)
     True
     """
-    return _KINDS[kind] | sm << 96 | sub_partition << 88 | age << 40 | instruction << 8 | part
+    return _KINDS[kind] | sm << 104 | sub_partition << 96 | age << 48 | instruction << 16 | part
+
+
+LAST = len(Kind) << 120
+"""Priority behind everything else at one instant."""
 
 
 class Occurrence(Event):

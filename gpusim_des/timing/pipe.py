@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from gpusim_des.gpu import PIPE_FRACTION
+
 
 class Unit:
     """Something an instruction needs at issue and that can be occupied: a pipe, or a queue with no room.
@@ -44,6 +46,15 @@ class Unit:
         beyond = self.free - cycle
         return self._occupied[seat] - beyond if beyond > 0 else self._occupied[seat]
 
+    def end_occupation(self, until: int) -> None:
+        """Learn that the unit is free again at `until`, earlier than it seemed; nobody was accepted since."""
+        early = self.free - until
+        self.free = until
+        for s in range(len(self._occupied)):
+            self._occupied[s] -= early
+            if self._log is not None:
+                self._log[s][-1] = (self._log[s][-1][0], until)
+
     def occupied_spans(self, start: int, end: int, seat: int) -> list[tuple[int, int]]:
         """Occupied cycles in ``[start, end)`` as spans; needs ``keep_log``."""
         assert self._log is not None
@@ -59,14 +70,30 @@ class Unit:
 
 
 class Pipe(Unit):
-    """A pipe of L lanes: it takes a warp instruction every 32 / L cycles and answers after a fixed latency (I5)."""
+    """A pipe takes a warp instruction every so often and answers after a fixed latency (I5).
 
-    __slots__ = ("interval",)
+    Intervals are counted in parts of a cycle (`PIPE_FRACTION`), because a pipe that keeps up less than its peak over
+    many instructions may still take two in a row.
+    """
 
-    def __init__(self, interval: int, seats: int, *, keep_log: bool = False) -> None:
+    __slots__ = ("_free_parts",)
+
+    def __init__(self, seats: int, *, keep_log: bool = False) -> None:
         super().__init__(seats, keep_log=keep_log)
-        self.interval = interval
+        self._free_parts = 0
 
-    def accept(self, cycle: int, seat: int) -> None:
-        """Take an instruction at `cycle`."""
-        self.occupy(cycle, cycle + self.interval, seat)
+    def accept(self, cycle: int, interval_parts: int, seat: int) -> None:
+        """Take an instruction at `cycle`.
+
+        >>> pipe = Pipe(seats=1)
+        >>> for cycle in (0, 2, 3):  # one and a half cycles each
+        ...     pipe.accept(cycle, 96, seat=0)
+        ...     print(pipe.free)
+        2
+        3
+        5
+        """
+        # What an instruction leaves of a cycle is lost only if the pipe then idles.
+        begin = PIPE_FRACTION * cycle - PIPE_FRACTION + 1
+        self._free_parts = (self._free_parts if self._free_parts > begin else begin) + interval_parts
+        self.occupy(cycle, max(cycle + 1, -(-self._free_parts // PIPE_FRACTION)), seat)

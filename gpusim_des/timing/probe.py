@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Literal
 
 from gpusim_des.timeline import BlockSpan, IssueEvent, StateSpan, WarpHistory, WarpState
@@ -14,35 +15,40 @@ Detail = Literal["kernel", "sm", "warp"]
 class Probe:
     """Collects what the chosen level of detail asks for."""
 
-    def __init__(self, detail: Detail) -> None:
-        self.wants_blocks = detail != "kernel"
-        self.wants_warps = detail == "warp"
+    def __init__(self, detail: Detail, watch: Collection[int] | None = None) -> None:
+        self._wants_blocks = detail != "kernel"
+        self._wants_warps = detail == "warp"
+        self._watch = watch
         self.blocks: list[BlockSpan] = []
         self.warps: list[WarpHistory] = []
         self._states: dict[int, list[StateSpan]] = {}
         self._issues: dict[int, list[IssueEvent]] = {}
 
+    def watches(self, sm: int) -> bool:
+        """Tell whether the states and instructions of an SM's warps are recorded."""
+        return self._wants_warps and (self._watch is None or sm in self._watch)
+
     def block(self, span: BlockSpan) -> None:
         """Record a block whose slot is free again."""
-        if self.wants_blocks:
+        if self._wants_blocks:
             self.blocks.append(span)
 
     def state(self, warp: Warp, state: WarpState, start: int, end: int) -> None:
-        """Record that a warp was in one state; call only if ``wants_warps``."""
+        """Record that a warp was in one state; call only for SMs that are watched."""
         spans = self._states.setdefault(warp.age, [])
         if spans and spans[-1].state == state and spans[-1].end_cycle == start:
             start = spans.pop().start_cycle
         spans.append(StateSpan(state, start, end))
 
     def issue(self, warp: Warp, cycle: int) -> None:
-        """Record an issued instruction; call only if ``wants_warps``, before the warp moves on."""
+        """Record an issued instruction; call only for SMs that are watched, before the warp moves on."""
         index = warp.next
         program = warp.program
         event = IssueEvent(cycle, index, program.ops[index].label, warp.complete[index], program.lines[index])
         self._issues.setdefault(warp.age, []).append(event)
 
     def exit(self, warp: Warp, kernel: int, sm: int) -> None:
-        """Record the history of a warp that has left; call only if ``wants_warps``."""
+        """Record the history of a warp that has left; call only for SMs that are watched."""
         states = self._states.pop(warp.age, [])  # none for an empty warp in a block that starts at once
         # Completion of a global load is known only after its issue was recorded.
         issues = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gpusim_des.gpu import GPU
+from gpusim_des.errors import TraceError
+from gpusim_des.gpu import GPU, PIPE_FRACTION
 from gpusim_des.timeline import WarpState
-from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, SHARED_OPS, OpClass, Stream
+from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, SHARED_OPS, Mma, OpClass, Stream
 
 PIPE_CLASSES = (
     OpClass.INT,
@@ -17,6 +19,7 @@ PIPE_CLASSES = (
     OpClass.CONVERSION,
     OpClass.SFU,
     OpClass.BRANCH,
+    OpClass.TENSOR,
 )
 """Classes that occupy an arithmetic pipe, in the order of the engine's pipes."""
 
@@ -24,7 +27,10 @@ MEMORY_UNIT = len(PIPE_CLASSES)
 """Number of the load/store queue among a sub-partition's units."""
 
 NO_UNIT = MEMORY_UNIT + 1
-"""Number of the unit that is always free: barriers and exits need no pipe."""
+"""Number of the unit that is always free: barriers, fences, waits and exits need no pipe."""
+
+UNIT_NAMES = (*(op.label for op in PIPE_CLASSES), "load_store_queue", "none")
+"""Names of a sub-partition's units, in the order of their numbers."""
 
 
 def _unit(op: OpClass) -> int:
@@ -56,16 +62,40 @@ _WAITING = {op: _waiting_state(op) for op in OpClass}
 _TURNED_AWAY = {op: _turned_away_state(op) for op in OpClass}
 
 
-def latencies(gpu: GPU) -> dict[OpClass, int]:
-    """Cycles from issue to result, for the classes in which that is a constant of the GPU.
+class Timing:
+    """Latencies and intervals of the instructions on one GPU.
 
-    Memory instructions are not among them: shared memory and shuffles add their wait in the load/store unit, global
-    loads everything on the way to memory and back. A branch, a barrier and an exit deliver no result.
+    ``latency`` is the number of cycles from issue to result, where that is a constant of the GPU. Memory instructions
+    are not among them: shared memory and shuffles add their wait in the load/store unit, global loads everything on
+    the way to memory and back. A branch, a barrier, a fence, a commit and a wait deliver no result.
     """
-    fixed: dict[OpClass, int] = {
-        op: gpu.pipe(op.label).latency_cycles for op in PIPE_CLASSES if op is not OpClass.BRANCH
-    }
-    return {**fixed, OpClass.VOTE: fixed[OpClass.INT], OpClass.BRANCH: 1, OpClass.BARRIER: 1, OpClass.EXIT: 1}
+
+    def __init__(self, gpu: GPU) -> None:
+        self.gpu = gpu
+        pipes = {op: gpu.pipe(op.label) for op in PIPE_CLASSES if op is not OpClass.TENSOR}
+        self.latency: dict[OpClass, int] = {op: pipe.latency_cycles for op, pipe in pipes.items()}
+        self.latency[OpClass.VOTE] = self.latency[OpClass.INT]
+        for op in OpClass:
+            if op not in MEMORY_OPS and (op is OpClass.BRANCH or op not in self.latency):
+                self.latency[op] = 1
+        self.interval: dict[OpClass, int] = {op: pipe.sustained_interval for op, pipe in pipes.items()}
+        self.interval[OpClass.VOTE] = self.interval[OpClass.INT]
+        self.shared_by_sm = [op is not OpClass.TENSOR and pipes[op].shared_by_sm for op in PIPE_CLASSES]
+
+    def tensor(self, operand: int) -> tuple[int, int]:
+        """Interval in parts of a cycle and latency in cycles of a tensor instruction.
+
+        Raises `TraceError` if the GPU has no tensor cores for its type.
+        """
+        mma = Mma.decode(operand)
+        rate = self.gpu.tensor_rate(mma.type)
+        if not rate:
+            raise TraceError(
+                f"mma of type {mma.type}: {self.gpu.name} (compute capability {self.gpu.compute_capability}) has "
+                "no tensor cores for it; choose another type or another GPU"
+            )
+        interval = max(PIPE_FRACTION, -(-PIPE_FRACTION * mma.multiply_adds // rate))
+        return interval, max(self.gpu.tensor_latency_cycles, -(-interval // PIPE_FRACTION))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +107,45 @@ class Program:
     """Number of the unit that takes the instruction."""
     latencies: list[int]
     """Cycles to the result; 0 where the memory system decides."""
+    intervals: list[int]
+    """Parts of a cycle for which it occupies its pipe; 0 where it takes none."""
     deps: list[tuple[int, ...]]
     waiting: list[WarpState]
     """State of a warp that waits for this instruction's result."""
     turned_away: list[WarpState]
     """State of a warp that finds this instruction's unit occupied."""
     lines: list[int]
+    lanes: list[int]
+    operands: list[int]
+    unread: frozenset[int]
+    """Atomics whose result no instruction reads: they behave like stores (M7)."""
+    bulk_copies: Counter[int]
+    """How many bulk copies it starts, by their barrier's phase."""
 
     @classmethod
-    def of(cls, stream: Stream, latency: dict[OpClass, int]) -> Program:
-        """Look everything up."""
+    def of(cls, stream: Stream, timing: Timing) -> Program:
+        """Look everything up; raises `TraceError` for an instruction that the GPU does not have."""
         ops = [OpClass(op) for op in stream.ops.tolist()]
         starts, deps = stream.dep_start.tolist(), stream.deps.tolist()
+        operands = stream.operands.tolist()
+        latencies = [timing.latency.get(op, 0) for op in ops]
+        intervals = [timing.interval.get(op, 0) for op in ops]
+        for index, op in enumerate(ops):
+            if op is OpClass.TENSOR:
+                intervals[index], latencies[index] = timing.tensor(operands[index])
+        read = set(deps)
+        atomics = (OpClass.GLOBAL_ATOMIC, OpClass.SHARED_ATOMIC)
         return cls(
             ops,
             [_UNIT[op] for op in ops],
-            [latency.get(op, 0) for op in ops],
+            latencies,
+            intervals,
             [tuple(deps[a:b]) for a, b in pairwise(starts)],
             [_WAITING[op] for op in ops],
             [_TURNED_AWAY[op] for op in ops],
             stream.lines.tolist(),
+            stream.lanes.tolist(),
+            operands,
+            frozenset(index for index, op in enumerate(ops) if op in atomics and index not in read),
+            Counter(operands[index] for index, op in enumerate(ops) if op is OpClass.BULK_COPY),
         )

@@ -18,9 +18,9 @@ class FifoServer:
     (21, 3, 7)
     """
 
-    __slots__ = ("busy", "free", "served", "waited")
+    __slots__ = ("busy", "free", "history", "served", "waited")
 
-    def __init__(self) -> None:
+    def __init__(self, *, history: bool = False) -> None:
         self.free = 0
         """First time at which a new customer would be served at once."""
         self.busy = 0
@@ -29,6 +29,8 @@ class FifoServer:
         """Customers so far."""
         self.waited = 0
         """Sum of the customers' waits in the queue."""
+        self.history: list[tuple[int, int, int]] | None = [] if history else None
+        """Arrival, start and end of every customer, if that was asked for."""
 
     def serve(self, arrival: int, service: int) -> int:
         """Accept a customer; returns when it leaves."""
@@ -37,4 +39,6 @@ class FifoServer:
         self.busy += service
         self.served += 1
         self.waited += start - arrival
+        if self.history is not None:
+            self.history.append((arrival, start, self.free))
         return self.free

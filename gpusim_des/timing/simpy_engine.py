@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from typing import Any, NoReturn
 
 from simpy import Event
 
-from gpusim_des.errors import DeadlockError, LaunchError
+from gpusim_des.errors import CycleLimitError, DeadlockError, LaunchError, SimulationInterrupted
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.block_scheduler import BlockScheduler
+from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.kernel_run import KernelRun
+from gpusim_des.timing.l1 import l1_lines
 from gpusim_des.timing.memory_path import MemoryPath
-from gpusim_des.timing.order import Environment
+from gpusim_des.timing.order import LAST, Environment, Occurrence
 from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.sm import StreamingMultiprocessor
 from gpusim_des.timing.warp import Warp
@@ -26,21 +28,35 @@ Progress = Callable[[str, int, int], None]
 class SimpyEngine:
     """A GPU made of SimPy processes: SMs, their schedulers, HBM channels and the block scheduler."""
 
-    def __init__(self, gpu: GPU, detail: Detail = "sm", progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        gpu: GPU,
+        detail: Detail = "sm",
+        progress: Progress | None = None,
+        *,
+        caches: bool = False,
+        watch: Collection[int] | None = None,
+        history: bool = False,
+    ) -> None:
         self.env = Environment()
         self.gpu = gpu
-        self.probe = Probe(detail)
-        self.memory = MemoryPath(self.env, gpu)
+        self.probe = Probe(detail, watch)
+        self.memory = MemoryPath(self.env, gpu, caches=caches, history=history)
         self.block_scheduler = BlockScheduler(self.env, gpu)
         self.runs: list[KernelRun] = []
+        """Kernels that have started, in the order of their starts."""
         self._progress = progress
         self.block_scheduler.sms = [
-            StreamingMultiprocessor(self.env, gpu, number, self.memory, self.probe, self._block_retired)
+            StreamingMultiprocessor(
+                self.env, gpu, number, self.memory, self.probe, self._block_retired, history=history
+            )
             for number in range(gpu.sms)
         ]
 
-    def run(self, traces: Sequence[KernelTrace]) -> Timeline:
-        """Play the kernels one after another, each starting when the one before has ended.
+    def run(
+        self, traces: Sequence[KernelTrace], streams: Sequence[int] | None = None, max_cycles: int | None = None
+    ) -> Timeline:
+        """Play kernels: those of one stream one after another, those of different streams at once (G2).
 
         Raises
         ------
@@ -48,26 +64,81 @@ class SimpyEngine:
             If a kernel's block fits on no SM; the message names the limiter.
         DeadlockError
             If blocks are left and nothing can happen any more.
+        CycleLimitError, SimulationInterrupted
+            After `max_cycles`, and when the user interrupts; with the timeline so far.
         """
-        host = self.env.process(self._host(traces))
-        self.env.run()
-        if not host.triggered:
+        numbers = [0] * len(traces) if streams is None else streams
+        self._stop = Event(self.env)
+        hosts = [
+            self.env.process(self._host([(n, trace) for n, trace in enumerate(traces) if numbers[n] == stream]))
+            for stream in dict.fromkeys(numbers)
+        ]
+        if max_cycles is not None:
+            Occurrence(self.env, max_cycles * self.gpu.sm_period_fs, LAST, [lambda _: self._request_stop("limit")])
+        with interrupts_go_to(lambda: self._request_stop("interrupt")):
+            reason = self._run_until(self.env.all_of(hosts) | self._stop)
+        if reason:
+            self._end_early(reason, max_cycles)
+        return self._timeline()
+
+    def _run_until(self, end: Event) -> str:
+        """Run until everything is done; returns why it stopped earlier, if it did."""
+        try:
+            self.env.run(until=end)
+        except RuntimeError:
+            if end.triggered or self.env.peek() != float("inf"):
+                raise
             self._report_deadlock()
+        return str(self._stop.value) if self._stop.triggered else ""
+
+    def _request_stop(self, reason: str) -> None:
+        if not self._stop.triggered:
+            self._stop.succeed(reason)
+
+    def _end_early(self, reason: str, max_cycles: int | None) -> NoReturn:
+        """Record what is under way up to now, and raise."""
+        cycle = self.env.now // self.gpu.sm_period_fs
+        for sm in self.block_scheduler.sms:
+            sm.cut(cycle)
+        for run in self.runs:
+            if not run.done.triggered:
+                run.end_fs = max(run.end_fs, self.env.now)
+                run.use_after = self.memory.use(self.env.now)
+        partial = self._timeline()
+        progress = ", ".join(
+            f"{run.trace.name} {run.blocks_retired:,} of {run.trace.config.blocks:,} blocks"
+            for run in self.runs
+            if not run.done.triggered
+        )
+        if reason == "limit":
+            raise CycleLimitError(
+                f"the simulation reached max_cycles = {max_cycles:,} before its end "
+                f"({progress or 'no kernel started'}); allow more cycles or simulate less; the exception's partial "
+                "holds what was simulated",
+                partial,
+            )
+        raise SimulationInterrupted(
+            f"simulation interrupted at {cycle:,} cycles ({progress or 'no kernel started'}); "
+            "the exception's partial holds what was simulated",
+            partial,
+        )
+
+    def _timeline(self) -> Timeline:
         self.probe.warps.sort(key=lambda w: (w.kernel, w.block, w.warp))
         return Timeline(
             self.gpu.title,
             self.gpu.sms,
             self.gpu.sm_period_fs,
-            tuple(run.timing() for run in self.runs),
+            tuple(run.timing() for run in sorted(self.runs, key=lambda run: run.number)),
             tuple(self.probe.blocks),
             tuple(self.probe.warps),
+            complete=all(run.done.triggered for run in self.runs),
         )
 
-    def _host(self, traces: Sequence[KernelTrace]) -> Generator[Event, Any, None]:
-        first_age = 0
-        for number, trace in enumerate(traces):
-            run = KernelRun(self.env, self.gpu, trace, number, first_age)
-            first_age += trace.config.blocks * trace.config.warps_per_block
+    def _host(self, traces: Sequence[tuple[int, KernelTrace]]) -> Generator[Event, Any, None]:
+        """Process of one stream."""
+        for number, trace in traces:
+            run = KernelRun(self.env, self.gpu, trace, number, caches=self.memory.caches)
             if run.occupancy.blocks_per_sm == 0:
                 raise LaunchError(
                     f"kernel {trace.name!r} never starts: a block of {trace.config.threads_per_block} threads with "
@@ -75,17 +146,27 @@ class SimpyEngine:
                     f"not fit on an SM of {self.gpu.title}; the limiter is {run.occupancy.limiter}"
                 )
             self.runs.append(run)
-            self.env.process(self.block_scheduler.place_all(run))
+            run.use_before = self.memory.use(self.env.now)
+            self._invalidate_l1()
+            self.block_scheduler.start(run)
             yield run.done
+            run.use_after = self.memory.use(self.env.now)
 
-    def _block_retired(self) -> None:
+    def _invalidate_l1(self) -> None:
+        """Begin with empty L1 caches beside the carve-out that the running kernels need (M2, M11)."""
+        running = [run for run in self.runs if not run.done.triggered]
+        shared = max(run.occupancy.blocks_per_sm * run.demand.shared_bytes for run in running)
+        lines = l1_lines(self.gpu, shared)
+        for sm in self.block_scheduler.sms:
+            sm.memory_unit.l1.resize(lines)
+
+    def _block_retired(self, run: KernelRun) -> None:
         self.block_scheduler.block_retired()
         if self._progress is not None:
-            run = self.runs[-1]
             self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
 
-    def _report_deadlock(self) -> None:
-        run = self.runs[-1]
+    def _report_deadlock(self) -> NoReturn:
+        run = next(run for run in self.runs if not run.done.triggered)
         stuck = [
             f"block {block.run.trace.config.grid.at(block.block)} on SM {sm.number}: warps "
             f"{_numbers(w for w in block.warps if w.waits_at_barrier)} at a barrier, warps "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -11,24 +11,12 @@ from gpusim_des.errors import TraceError
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.probe import Detail
+from gpusim_des.timing.program import Timing
 from gpusim_des.timing.simpy_engine import Progress, SimpyEngine
 from gpusim_des.trace import KernelTrace, OpClass
 
-Caches = Literal["off"]
+Caches = Literal["on", "off"]
 Engine = Literal["auto", "simpy"]
-
-NOT_PLAYED = (
-    OpClass.GLOBAL_ATOMIC,
-    OpClass.SHARED_ATOMIC,
-    OpClass.FENCE,
-    OpClass.TENSOR,
-    OpClass.ASYNC_COPY,
-    OpClass.ASYNC_COMMIT,
-    OpClass.ASYNC_WAIT,
-    OpClass.BULK_COPY,
-    OpClass.BULK_WAIT,
-)
-"""Operation classes that the executor counts and no rule of the timing model covers yet."""
 
 
 def simulate(
@@ -36,30 +24,41 @@ def simulate(
     traces: Sequence[KernelTrace],
     *,
     engine: Engine = "auto",
-    caches: Caches = "off",
+    caches: Caches = "on",
     detail: Detail = "sm",
+    watch: Collection[int] | None = None,
+    streams: Sequence[int] | None = None,
+    max_cycles: int | None = None,
     progress: Progress | None = None,
 ) -> Timeline:
-    """Play the traces of some kernels on a GPU, one kernel after another.
+    """Play the traces of some kernels on a GPU, one kernel after another where `streams` does not say otherwise.
 
     Parameters
     ----------
     engine
         ``"simpy"``, the readable engine; ``"auto"`` chooses it, being the only one so far.
     caches
-        ``"off"``: every sector travels to HBM (M9), the idealisation in which the textbook's formulas are exact.
+        ``"on"``: L1 and L2 as on the chip. ``"off"``: every sector travels to HBM (M9), the idealisation in which the
+        textbook's formulas are exact.
     detail
         ``"kernel"`` records totals, ``"sm"`` spans of blocks as well, ``"warp"`` all states and instructions as well.
+    watch
+        SMs whose warps are recorded with ``detail="warp"``; all of them where it is not given.
+    streams
+        Stream of every kernel: kernels of one stream follow each other, kernels of different streams run at once (G2).
+    max_cycles
+        SM clock cycles after which the simulation is given up.
     progress
         Called with the kernel's name, the blocks retired and the blocks in all.
 
     Raises
     ------
     ValueError
-        For an unknown engine, cache mode or level of detail.
+        For an unknown engine, cache mode or level of detail, SMs that the GPU does not have, or streams that do not
+        match the kernels.
     TraceError
-        If a kernel uses atomics or fences, which are counted but not timed yet.
-    LaunchError, DeadlockError
+        If a kernel uses instructions that the GPU does not have.
+    LaunchError, DeadlockError, CycleLimitError, SimulationInterrupted
         See `SimpyEngine.run`.
 
     Examples
@@ -77,19 +76,30 @@ def simulate(
     )
     for what, value, possible in asked:
         if value not in possible:
-            remedy = "; the cache hierarchy is not modelled yet" if what == "caches" and value == "on" else ""
-            raise ValueError(f"{what} = {value!r}: possible are {', '.join(map(repr, possible))}{remedy}")
+            raise ValueError(f"{what} = {value!r}: possible are {', '.join(map(repr, possible))}")
+    if watch is not None and not all(0 <= sm < gpu.sms for sm in watch):
+        raise ValueError(f"watch = {watch!r}: {gpu.title} has the SMs 0 to {gpu.sms - 1}")
+    if streams is not None and len(streams) != len(traces):
+        raise ValueError(f"streams = {streams!r}: give one stream for each of the {len(traces)} kernels")
+    if max_cycles is not None and max_cycles < 1:
+        raise ValueError(f"max_cycles = {max_cycles!r}: must be at least 1")
     for trace in traces:
-        _refuse_unplayable(trace)
-    return SimpyEngine(gpu, detail, progress).run(traces)
+        _refuse_unplayable(gpu, trace)
+    return SimpyEngine(gpu, detail, progress, caches=caches == "on", watch=watch).run(traces, streams, max_cycles)
 
 
-def _refuse_unplayable(trace: KernelTrace) -> None:
-    """Raise `TraceError` for a kernel with instructions that the timing model has no rule for yet (W2, M7)."""
+def _refuse_unplayable(gpu: GPU, trace: KernelTrace) -> None:
+    """Raise `TraceError` for a kernel with instructions that the GPU does not have (W2)."""
     used = {int(op) for stream in trace.streams for op in np.unique(stream.ops)}
-    missing = [op.label for op in NOT_PLAYED if int(op) in used]
-    if missing:
-        raise TraceError(
-            f"kernel {trace.name!r} uses {' and '.join(missing)} instructions, which the timing model cannot play yet; "
-            "its results and counters are right, only its time is unknown: simulate the other kernels alone"
-        )
+    for op, there, since in (
+        (OpClass.ASYNC_COPY, gpu.async_copies, "asynchronous copies from global to shared memory need 8.0"),
+        (OpClass.BULK_COPY, gpu.bulk_copies, "bulk copies need 9.0"),
+    ):
+        if op in used and there == "no":
+            raise TraceError(
+                f"kernel {trace.name!r} uses {op.label} instructions, which {gpu.title} (compute capability "
+                f"{gpu.compute_capability}) does not have: {since}; choose a newer GPU or copy through registers"
+            )
+    timing = Timing(gpu)
+    for operand in {int(o) for s in trace.streams for o in s.operands[s.ops == OpClass.TENSOR].tolist()}:
+        timing.tensor(operand)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpusim_des.timeline import WarpState
-from gpusim_des.timing.address_hash import Packet
+from gpusim_des.timing.address_hash import Packets
 from gpusim_des.timing.program import Program
+from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
-    from gpusim_des.timing.sm import ResidentBlock
+    from gpusim_des.timing.resident_block import ResidentBlock
 
 NEVER = -1
 """Result not known yet, in the scoreboard."""
 
-_BARRIER, _BRANCH = WarpState.BARRIER, WarpState.BRANCH_RESOLVING
+_BARRIER, _MEMBAR, _BRANCH = WarpState.BARRIER, WarpState.MEMBAR, WarpState.BRANCH_RESOLVING
 _LONG, _SHORT, _WAIT = WarpState.LONG_SCOREBOARD, WarpState.SHORT_SCOREBOARD, WarpState.WAIT
+_BULK_WAIT = OpClass.BULK_WAIT
 _DRAIN, _START = WarpState.DRAIN, WarpState.NO_INSTRUCTION
 
 
@@ -27,6 +29,7 @@ class Warp:
     """
 
     __slots__ = (
+        "acknowledged_until",
         "age",
         "barrier_until",
         "block",
@@ -39,6 +42,8 @@ class Warp:
         "issued",
         "last_memory",
         "last_result",
+        "left",
+        "membar_until",
         "memory_access",
         "next",
         "number",
@@ -49,8 +54,11 @@ class Warp:
         "ready",
         "since",
         "start",
+        "start_until",
         "sub_partition",
+        "unacknowledged",
         "waits_at_barrier",
+        "waits_at_fence",
     )
 
     def __init__(
@@ -61,7 +69,7 @@ class Warp:
         sub_partition: int,
         program: Program,
         quarter_cycles: list[int],
-        packets: list[tuple[Packet, ...]],
+        packets: list[Packets],
     ) -> None:
         self.block = block
         self.number = number
@@ -78,7 +86,11 @@ class Warp:
         self.memory_access = 0
         self.global_access = 0
         self.in_flight = 0
-        """Global loads whose reply is not known yet."""
+        """Memory instructions whose end is not known yet, writes aside."""
+        self.unacknowledged = 0
+        """Packets of writes whose acknowledgement is not known yet."""
+        self.acknowledged_until = 0
+        """Cycle of the last acknowledgement that is known."""
         self.issued = NEVER
         """Cycle of the last issue."""
         self.since = 0
@@ -87,12 +99,18 @@ class Warp:
         """Cycle from which all operands are complete."""
         self.occupied_at_ready = 0
         self.waits_at_barrier = False
+        self.waits_at_fence = False
+        self.left = False
+        """The warp has exited, or is certain to at a known cycle."""
         self.blocked = False
         """An operand of the next instruction is under way and nobody knows yet when it comes."""
         self.barrier_until = 0
+        self.membar_until = 0
         self.branch_until = 0
         self.start = 0
         """Cycle at which the warp became resident."""
+        self.start_until = 0
+        """Cycle from which it may issue."""
         self.last_memory = 0
         """Cycle at which the last memory operation so far is done."""
         self.last_result = 0
@@ -108,9 +126,18 @@ class Warp:
     def begin(self, cycle: int, start_cycle: int) -> None:
         """Become resident at `cycle`, with the first instruction possible at `start_cycle` (G3)."""
         self.start = self.since = cycle
-        self.issued = start_cycle - 1
-        self.ready = start_cycle
-        self.deadlines = [(_START, start_cycle)]
+        self.issued = cycle - 1
+        self.start_until = start_cycle
+
+    def unknown_wait(self) -> WarpState | None:
+        """State of a warp that waits for something whose end is not known yet; ``None`` where it is."""
+        if self.waits_at_barrier:
+            return _BARRIER
+        if self.waits_at_fence:
+            return _MEMBAR
+        if self.finished:
+            return _DRAIN
+        return _LONG if self.blocked else None
 
     def plan(self) -> bool:
         """Find out until when the next instruction is kept back; returns whether that is known yet."""
@@ -128,11 +155,21 @@ class Warp:
                 long = cycle if cycle > long else long
             else:
                 short = cycle if cycle > short else short
+        if program.ops[self.next] is _BULK_WAIT:
+            cycle = self.block.phase_end(program.operands[self.next])
+            if cycle == NEVER:
+                self.blocked = True
+                return False
+            long = max(long, cycle)
         self.blocked = False
         deadlines = self.deadlines = []
         ready = self.issued + 1
+        if not self.next and self.start_until > ready:
+            ready = self.start_until
+            deadlines.append((_START, ready))
         for state, until in (
             (_BARRIER, self.barrier_until),
+            (_MEMBAR, self.membar_until),
             (_BRANCH, self.branch_until),
             (_LONG, long),
             (_SHORT, short),
@@ -146,10 +183,14 @@ class Warp:
 
     def plan_drain(self) -> int:
         """Deadlines after the last issue: memory first, then other results; returns the cycle of the exit."""
-        deadlines = self.deadlines = list(self.deadlines) if self.next == 0 else []
+        deadlines = self.deadlines = []
         end = self.issued + 1
+        if not self.next and self.start_until > end:
+            end = self.start_until
+            deadlines.append((_START, end))
         for state, until in (
             (_BARRIER, self.barrier_until),
+            (_MEMBAR, self.membar_until),
             (_DRAIN, self.last_memory),
             (_BRANCH, self.branch_until),
             (_WAIT, self.last_result),

@@ -18,17 +18,15 @@ class WarpScheduler:
 
     ``ready`` holds the warps whose operands are complete, oldest first. A ready warp is eligible when its unit is free.
     ``units`` are the sub-partition's pipes and its load/store queue; ``seats`` say how each of them knows the
-    sub-partition, because some are shared by the SM.
+    sub-partition, because some are shared by the SM. ``probe`` is ``None`` where nobody looks.
     """
 
-    __slots__ = ("_last", "_policy", "_probe", "ready", "resident", "retry", "seats", "units")
+    __slots__ = ("_last", "_policy", "_probe", "ready", "retry", "seats", "units")
 
-    def __init__(self, policy: str, units: list[Unit], seats: list[int], probe: Probe) -> None:
+    def __init__(self, policy: str, units: list[Unit], seats: list[int], probe: Probe | None) -> None:
         self.units = units
         self.seats = seats
         self.ready: list[Warp] = []
-        self.resident = 0
-        """Warps that hold a slot here, exited ones included (I2)."""
         self.retry = 0
         """Earliest cycle at which a ready warp could be eligible, after `pick` found none."""
         self._policy = policy
@@ -70,29 +68,32 @@ class WarpScheduler:
         self.ready.remove(warp)
         self._last = warp
         self.account(warp)
-        program, index = warp.program, warp.next
-        stalls = warp.block.run.stalls
-        waited = cycle - warp.ready
-        if waited:
-            unit, seat = self.units[program.units[index]], self.seats[program.units[index]]
-            turned_away = unit.occupied_before(cycle, seat) - warp.occupied_at_ready
-            state = program.turned_away[index]
-            stalls[state] += turned_away
-            stalls[WarpState.NOT_SELECTED] += waited - turned_away
-            if self._probe.wants_warps:
-                at = warp.ready
-                for start, end in unit.occupied_spans(at, cycle, seat):
-                    if start > at:
-                        self._probe.state(warp, WarpState.NOT_SELECTED, at, start)
-                    self._probe.state(warp, state, start, end)
-                    at = end
-                if cycle > at:
-                    self._probe.state(warp, WarpState.NOT_SELECTED, at, cycle)
-        stalls[WarpState.SELECTED] += 1
-        if self._probe.wants_warps:
+        if cycle > warp.ready:
+            self._account_for_waiting(warp, cycle)
+        warp.block.run.stalls[WarpState.SELECTED] += 1
+        if self._probe is not None:
             self._probe.state(warp, WarpState.SELECTED, cycle, cycle + 1)
         warp.issued = cycle
         warp.since = cycle + 1
+
+    def _account_for_waiting(self, warp: Warp, cycle: int) -> None:
+        """Divide the cycles in which a ready warp did not issue: its unit was occupied, or another warp was chosen."""
+        program, index = warp.program, warp.next
+        stalls = warp.block.run.stalls
+        unit, seat = self.units[program.units[index]], self.seats[program.units[index]]
+        turned_away = unit.occupied_before(cycle, seat) - warp.occupied_at_ready
+        state = program.turned_away[index]
+        stalls[state] += turned_away
+        stalls[WarpState.NOT_SELECTED] += cycle - warp.ready - turned_away
+        if self._probe is not None:
+            at = warp.ready
+            for start, end in unit.occupied_spans(at, cycle, seat):
+                if start > at:
+                    self._probe.state(warp, WarpState.NOT_SELECTED, at, start)
+                self._probe.state(warp, state, start, end)
+                at = end
+            if cycle > at:
+                self._probe.state(warp, WarpState.NOT_SELECTED, at, cycle)
 
     def account(self, warp: Warp) -> None:
         """Turn a warp's deadlines into states: each reason holds from where the one before ended."""
@@ -101,7 +102,17 @@ class WarpScheduler:
         for state, until in warp.deadlines:
             if until > since:
                 stalls[state] += until - since
-                if self._probe.wants_warps:
+                if self._probe is not None:
                     self._probe.state(warp, state, since, until)
                 since = until
         warp.since = since
+
+    def cut(self, warp: Warp, cycle: int) -> None:
+        """Account for a warp's cycles before `cycle`, whatever it is in the middle of."""
+        reason = warp.unknown_wait()
+        if reason is not None:
+            warp.deadlines = [(reason, cycle)]
+        warp.deadlines = [(state, min(until, cycle)) for state, until in warp.deadlines]
+        self.account(warp)
+        if warp.since < cycle:
+            self._account_for_waiting(warp, cycle)

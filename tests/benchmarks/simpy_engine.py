@@ -45,7 +45,7 @@ def main() -> None:
                 launch = dev.launch(chains, blocks, threads, c, 64, 4)
             best_run = min(best_run, time.perf_counter() - start)
             start = time.perf_counter()
-            dev.simulate(detail="kernel")
+            dev.simulate(detail="kernel", caches="off")
             best_sim = min(best_sim, time.perf_counter() - start)
         instructions = launch.counters.warp_instructions
         print(

@@ -1,0 +1,47 @@
+"""How busy the servers of the memory system were in a stretch of time (M10)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpusim_des.timing.server import FifoServer
+
+
+def busy_before(server: FifoServer, time_fs: int) -> int:
+    """Time that a server was busy until `time_fs`, without the service that it has accepted and not given yet.
+
+    >>> server = FifoServer()
+    >>> server.serve(arrival=0, service=10), busy_before(server, 4), busy_before(server, 20)
+    (10, 4, 10)
+    """
+    return server.busy - max(0, server.free - time_fs)
+
+
+class Use(NamedTuple):
+    """Busy times of the L2 slices, their atomic units and the HBM channels up to a moment, in femtoseconds."""
+
+    time_fs: int
+    slices: list[int]
+    atomic_units: list[int]
+    channels: list[int]
+
+    def since(self, before: Use) -> Use:
+        """Busy times in the stretch from an earlier moment to this one."""
+
+        def difference(now: list[int], then: list[int]) -> list[int]:
+            return [b - a for a, b in zip(then, now, strict=True)]
+
+        return Use(
+            self.time_fs - before.time_fs,
+            difference(self.slices, before.slices),
+            difference(self.atomic_units, before.atomic_units),
+            difference(self.channels, before.channels),
+        )
+
+    def mean(self, busy: list[int]) -> float:
+        """Busy share of the stretch, mean over the servers."""
+        return sum(busy) / (len(busy) * self.time_fs) if busy and self.time_fs else 0.0
+
+    def most(self, busy: list[int]) -> float:
+        """Busy share of the server that was busy longest."""
+        return max(busy) / self.time_fs if busy and self.time_fs else 0.0
