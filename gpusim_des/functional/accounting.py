@@ -51,12 +51,14 @@ def count_access(
     active: NDArray[np.bool_] | None,
     lanes: NDArray[np.uint8],
     site: Site,
+    width: int = 0,
 ) -> AccessCost:
     """Count one access and return what it costs.
 
-    `addresses` and `active` have one row of 32 lanes per warp, `lanes` are the active lanes of each warp.
+    `addresses` and `active` have one row of 32 lanes per warp, `lanes` are the active lanes of each warp. A lane moves
+    `width` neighbouring bytes, one element if it is 0.
     """
-    size, kind = array.dtype.itemsize, _KIND[op]
+    size, kind = width or array.dtype.itemsize, _KIND[op]
     requests, threads = int(np.count_nonzero(lanes)), int(lanes.sum(dtype=np.int64))
     passes = coalescing.wavefronts(addresses, size, active)
     if not requests:  # code that runs though no thread takes part leaves no trace

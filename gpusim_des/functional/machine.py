@@ -83,9 +83,8 @@ class Machine:
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
         self._read: set[int] = set()  # events whose results some instruction reads
-        self._absorbed: dict[
-            int, NDArray[np.uint8]
-        ] = {}  # products in multiply-adds, with the lanes they would have had
+        self._absorbed: dict[int, NDArray[np.uint8]] = {}
+        """Products in multiply-adds, with the lanes they would have had."""
         self.events: list[Event] = []
         threads = len(blocks) * config.threads_per_block
         idle = self.warps * WARP_SIZE - threads
@@ -102,9 +101,9 @@ class Machine:
             self._lanes_cache = (mask, rows.sum(axis=1, dtype=np.uint8))
         return self._lanes_cache[1]
 
-    def instruction(self, op: OpClass, mask: Mask, producers: Producers, site: Site) -> int:
+    def instruction(self, op: OpClass, mask: Mask, producers: Producers, site: Site, operand: int = 0) -> int:
         """Count one instruction of class `op` and return its event number, -1 if no thread is active."""
-        return self._record(op, mask, producers, site)
+        return self._record(op, mask, producers, site, operand=operand)
 
     def sequence(self, ops: tuple[OpClass, ...], mask: Mask, producers: Producers, site: Site) -> Producers:
         """Count a dependent sequence of instructions; returns the producers of its result."""
@@ -209,16 +208,23 @@ class Machine:
         return self.access(OpClass.GLOBAL_STORE, array, index, mask, producers, site)
 
     def access(
-        self, op: OpClass, array: Array, index: NDArray[Any], mask: Mask, producers: Producers, site: Site
+        self,
+        op: OpClass,
+        array: Array,
+        index: NDArray[Any],
+        mask: Mask,
+        producers: Producers,
+        site: Site,
+        width: int = 0,
     ) -> int:
-        """Count an access to global or shared memory without doing it; returns its event."""
+        """Count an access without doing it; returns its event. A lane moves `width` bytes, else one element."""
         addresses = self._by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
         label = self.names.get(id(array), array.name)
         lanes = self.lanes(mask)
         if not lanes.any():
             return -1
         active = self._active_by_warp(mask)
-        cost = count_access(self.counters, op, array, label, addresses, active, lanes, site)
+        cost = count_access(self.counters, op, array, label, addresses, active, lanes, site, width)
         return self._record(op, mask, producers, site, cost)
 
     def atomic(
@@ -254,9 +260,12 @@ class Machine:
         if mask is not None:
             on = np.broadcast_to(mask, self.shape)
             where, what = where[on], what[on]
-        flat = where.reshape(-1)
-        self._journal.note(data, flat)
-        data[flat] = what.reshape(-1)
+        self.write(data, where.reshape(-1), what.reshape(-1))
+
+    def write(self, data: NDArray[Any], index: NDArray[Any], values: NDArray[Any]) -> None:
+        """Write elements of global memory without counting it, in a way that `undo` can take back."""
+        self._journal.note(data, index)
+        data[index] = values
 
     def undo(self) -> None:
         """Take back every write to global memory of this chunk."""
