@@ -69,6 +69,72 @@ def no_number(kernel_name: str, site: Site, operand: object, *, unassigned: bool
     )
 
 
+def part_of_a_warp(access: str, config: LaunchConfig, block: int, warp: int, there: NDArray[np.bool_]) -> KernelError:
+    """Error of an operation of whole warps; `there` has one entry per thread of the warp."""
+    on = np.flatnonzero(there).tolist()
+    remedy = (
+        "branch on blk.warp, which keeps warps whole"
+        if len(on) < len(there)
+        else f"a block of {config.threads_per_block} threads is no multiple of {WARP_SIZE}, round it up"
+    )
+    return KernelError(
+        f"{access}: mma needs all {WARP_SIZE} lanes of a warp: {_warp_at(config, block, warp)} has {len(on)} "
+        f"(lanes {_ranges(on)}); {remedy}"
+    )
+
+
+def differs_within_warp(
+    access: str, name: str, config: LaunchConfig, block: int, warp: int, values: NDArray[Any]
+) -> KernelError:
+    """Error of an argument that must be the same in all lanes of a warp."""
+    found = np.unique(values).tolist()
+    shown = ", ".join(str(v) for v in found[:4]) + (", …" if len(found) > 4 else "")
+    return KernelError(
+        f"{access}: {name} differs between the lanes of {_warp_at(config, block, warp)} (values {shown}): a warp has "
+        "one fragment, so compute it from blk.warp and the block's numbers"
+    )
+
+
+def fragment_outside(
+    access: str,
+    array: tuple[int, ...],
+    region: tuple[int, int],
+    corner: tuple[NDArray[Any], NDArray[Any]],
+    axis: int,
+    bad: NDArray[np.bool_],
+    config: LaunchConfig,
+    blocks: NDArray[np.int64],
+) -> BoundsError:
+    """Error of a fragment that reaches out of its array; `corner` and `bad` have shape (blocks, warps)."""
+    block, warp = (int(k) for k in np.argwhere(bad)[0])
+    row, col = (int(part[block, warp]) for part in corner)
+    first = (row, col)[axis]
+    index = first if first < 0 else first + region[axis] - 1
+    return BoundsError(
+        f"{access}: {region[0]} × {region[1]} elements at ({row}, {col}): index {index:,} of dimension {axis} (shape "
+        f"{array}) is outside 0…{array[axis] - 1:,} ({_warp_at(config, int(blocks[block]), warp)}); make the array a "
+        "multiple of the fragment, or keep such warps out with blk.branch"
+    )
+
+
+def misaligned(
+    access: str, config: LaunchConfig, block: int, warp: int, beyond: int, pitch: int, piece: int
+) -> KernelError:
+    """Error of lanes that move several elements at addresses that are no multiples of their size.
+
+    The fragment begins `beyond` bytes after a multiple of `piece`, its rows lie `pitch` bytes apart.
+    """
+    return KernelError(
+        f"{access}: each lane moves {piece} bytes, at an address that must be a multiple of {piece}; the fragment of "
+        f"{_warp_at(config, block, warp)} begins {beyond} bytes beyond one, its rows lie {pitch:,} bytes apart: "
+        f"move the corner, or pad the array's rows to a multiple of {piece} bytes"
+    )
+
+
+def _warp_at(config: LaunchConfig, block: int, warp: int) -> str:
+    return f"warp {warp} of block {config.grid.at(block)}"
+
+
 def _ranges(numbers: list[int]) -> str:
     """Shorten ascending numbers.
 
