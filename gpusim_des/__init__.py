@@ -19,6 +19,7 @@ from gpusim_des.errors import (
 )
 from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.fragments import Fragment
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.thread_kernel import InterpretedWarning, ThreadKernel, kernel
 from gpusim_des.functional.transfers import CopyReport
@@ -42,6 +43,7 @@ __all__ = [
     "DeviceArray",
     "DeviceMemoryError",
     "Dim3",
+    "Fragment",
     "InterpretedWarning",
     "KernelError",
     "KernelTiming",

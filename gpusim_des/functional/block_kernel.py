@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike
 from gpusim_des.errors import KernelError, MaskError
 from gpusim_des.functional import instructions, provenance
 from gpusim_des.functional.block_exchange import Exchange
+from gpusim_des.functional.block_tensor import TensorCores
 from gpusim_des.functional.branch_mask import BranchMask
 from gpusim_des.functional.lanes import Lanes, cast, joint_producers, values_of, within
 from gpusim_des.functional.machine import Machine, Mask
@@ -102,7 +103,7 @@ def block_kernel(function: Callable[..., None]) -> BlockKernel:
     return BlockKernel(function)
 
 
-class Block(Exchange):
+class Block(Exchange, TensorCores):
     """What a kernel in block style sees of its block: names, memory, barriers.
 
     Per-thread values (``tx``, ``tid``, ``lane``, results of `load`) are `Lanes`; sizes (``bdx``, ``gdx``) are integers.
@@ -283,11 +284,15 @@ class Block(Exchange):
             flat = flat.astype(np.int64)
             for size, part in zip(shape[1:], values[1:], strict=True):
                 flat = flat * size + part
+        return flat, self._address(parts, mask, site, in_global=in_global)
+
+    def _address(self, parts: tuple[Any, ...], mask: Mask, site: Site, *, in_global: bool) -> Producers:
+        """Count the arithmetic that makes an address of an index; returns what made it."""
         producers = joint_producers(*parts)
         if self._machine.counting == "auto" and any(isinstance(part, Lanes) for part in parts):
             ops = (OpClass.INT,) * (len(parts) - 1) + (instructions.ADDRESS if in_global else ())
             producers = self._machine.sequence(ops, mask, producers, site)
-        return flat, producers
+        return producers
 
     def _check_device_array(self, array: Any, operation: str, site: Site) -> None:
         if not isinstance(array, DeviceArray):
