@@ -9,6 +9,7 @@ import numpy as np
 
 import gpusim_des as gs
 
+Array = np.ndarray[Any, Any]
 Body = Callable[[Any], object]
 
 
@@ -19,6 +20,20 @@ def kernel_of(body: Body) -> gs.BlockKernel:
         body(blk)
 
     return gs.block_kernel(k)
+
+
+def run_block(
+    body: Any, *arrays: Array, grid: int = 1, block: int = 32, **options: Any
+) -> tuple[list[Array], gs.Launch]:
+    """Launch ``body(blk, *arrays)`` as kernel ``k``; returns all arrays afterwards."""
+
+    def k(blk: gs.Block, a: gs.DeviceArray, b: gs.DeviceArray | None = None, c: gs.DeviceArray | None = None) -> None:
+        body(blk, *(x for x in (a, b, c) if x is not None))
+
+    dev = gs.Device("h100-sxm")
+    there = [dev.to_device(array) for array in arrays]
+    launch = dev.launch(gs.block_kernel(k), grid, block, *there, **options)
+    return [dev.to_host(array) for array in there], launch
 
 
 def line_of(kernel: gs.BlockKernel, offset: int) -> int:
