@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 
-from gpusim_des.timeline import FS_PER_S, KernelTiming, Timeline
+from gpusim_des.timeline import FS_PER_S, KernelTiming, Timeline, WaitStep, why
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,17 @@ class Simulation:
     def kernels(self) -> tuple[KernelTiming, ...]:
         """One record per kernel, in the order of the launches."""
         return self.timeline.kernels
+
+    def explain(self) -> str:
+        """Say for every kernel what limits it, whether its main stall is hidden, and what to try next."""
+        return "\n".join(f"{k.name}: {k.explain()}" for k in self.kernels)
+
+    def why(self, warp: int, cycle: int, *, block: int = 0, kernel: int = 0) -> list[WaitStep]:
+        """Follow the wait of a warp in a cycle backwards to its causes; needs ``detail="warp"``.
+
+        See `gpusim_des.timeline.why`, which also says what is raised.
+        """
+        return why(self.timeline, warp, cycle, block=block, kernel=kernel)
 
     def save_trace(self, path: str | PathLike[str]) -> None:
         """Write a Chrome trace: opens in Perfetto and chrome://tracing; a name ending in .gz is compressed."""

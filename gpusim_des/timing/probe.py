@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Literal
 
-from gpusim_des.timeline import BlockSpan, IssueEvent, StateSpan, WarpHistory, WarpState
+from gpusim_des.timeline import BlockSpan, Cause, IssueEvent, StateSpan, WarpHistory, WarpState
 from gpusim_des.timing.warp import Warp
 
 Detail = Literal["kernel", "sm", "warp"]
@@ -33,12 +33,12 @@ class Probe:
         if self._wants_blocks:
             self.blocks.append(span)
 
-    def state(self, warp: Warp, state: WarpState, start: int, end: int) -> None:
+    def state(self, warp: Warp, state: WarpState, start: int, end: int, cause: Cause | None = None) -> None:
         """Record that a warp was in one state; call only for SMs that are watched."""
         spans = self._states.setdefault(warp.age, [])
-        if spans and spans[-1].state == state and spans[-1].end_cycle == start:
+        if spans and spans[-1].state == state and spans[-1].end_cycle == start and spans[-1].cause == cause:
             start = spans.pop().start_cycle
-        spans.append(StateSpan(state, start, end))
+        spans.append(StateSpan(state, start, end, cause))
 
     def issue(self, warp: Warp, cycle: int) -> None:
         """Record an issued instruction; call only for SMs that are watched, before the warp moves on."""

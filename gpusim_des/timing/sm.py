@@ -9,7 +9,7 @@ from typing import Any, cast
 from simpy import Event
 
 from gpusim_des.gpu import GPU
-from gpusim_des.timeline import BlockSpan
+from gpusim_des.timeline import BlockSpan, Cause
 from gpusim_des.timing.address_hash import packets_of
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.load_store import FAR, LoadStoreQueue, Port
@@ -259,7 +259,7 @@ class StreamingMultiprocessor:
         # The last arrival was an issue, so even without a latency nobody goes on in the same cycle (I3).
         until = max(block.last_arrival + max(self._barrier_latency, 1), block.last_exit + self._barrier_latency)
         released, block.at_barrier = block.at_barrier, []
-        block.opened_by = last.number, last.next - 1
+        block.opened_by = Cause("exit" if last.left else _BARRIER.label, last.number, last.next - 1)
         for warp in released:
             warp.waits_at_barrier = False
             warp.barrier_until = until
@@ -284,7 +284,7 @@ class StreamingMultiprocessor:
             self.known(warp, index, cycle)
             return
         cycle += self.gpu.bulk_overhead_cycles
-        for waiting in warp.block.copy_complete(warp.program.operands[index], cycle):
+        for waiting in warp.block.copy_complete(warp, index, cycle):
             self._retry(waiting)
         self.known(warp, index, cycle)
 

@@ -6,6 +6,7 @@ from bisect import insort
 from operator import attrgetter
 
 from gpusim_des.timeline import WarpState
+from gpusim_des.timing.causes import OTHERS_WERE_CHOSEN, cause_of, turned_away_by
 from gpusim_des.timing.pipe import Unit
 from gpusim_des.timing.probe import Probe
 from gpusim_des.timing.warp import Warp
@@ -89,11 +90,11 @@ class WarpScheduler:
             at = warp.ready
             for start, end in unit.occupied_spans(at, cycle, seat):
                 if start > at:
-                    self._probe.state(warp, WarpState.NOT_SELECTED, at, start)
-                self._probe.state(warp, state, start, end)
+                    self._probe.state(warp, WarpState.NOT_SELECTED, at, start, OTHERS_WERE_CHOSEN)
+                self._probe.state(warp, state, start, end, turned_away_by(program.units[index]))
                 at = end
             if cycle > at:
-                self._probe.state(warp, WarpState.NOT_SELECTED, at, cycle)
+                self._probe.state(warp, WarpState.NOT_SELECTED, at, cycle, OTHERS_WERE_CHOSEN)
 
     def account(self, warp: Warp) -> None:
         """Turn a warp's deadlines into states: each reason holds from where the one before ended."""
@@ -103,7 +104,7 @@ class WarpScheduler:
             if until > since:
                 stalls[state] += until - since
                 if self._probe is not None:
-                    self._probe.state(warp, state, since, until)
+                    self._probe.state(warp, state, since, until, cause_of(warp, state, until))
                 since = until
         warp.since = since
 

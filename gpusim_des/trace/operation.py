@@ -33,7 +33,7 @@ class OpClass(IntEnum):
     GLOBAL_ATOMIC = 16
     SHARED_ATOMIC = 17
     TENSOR = 18
-    """Matrix multiply-accumulate of a warp; its operand is an encoded `gpusim_des.mma.Mma`."""
+    """Matrix multiply-accumulate of a warp; its operand is an encoded `Mma`."""
     ASYNC_COPY = 19
     """From global to shared memory without registers; nothing waits for it but an `ASYNC_WAIT` that depends on it."""
     ASYNC_COMMIT = 20

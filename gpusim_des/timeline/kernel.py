@@ -1,115 +1,15 @@
-"""Contract 2, the timeline: who did what when, and why everybody else waited.
-
-The timing model writes these records through its probe; views, traces and tests read them. Times are integer
-femtoseconds (rule T1) or SM clock cycles; the unit stands in every name.
-"""
+"""What the timing model found out about one kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Protocol
+
+from gpusim_des.timeline.explain import explain
+from gpusim_des.timeline.metrics import Metric, metrics
+from gpusim_des.timeline.states import WarpState
 
 FS_PER_S = 10**15
 """Femtoseconds in a second."""
-
-
-class WarpState(IntEnum):
-    """What a resident warp does in one cycle, in the priority order of rule I7.
-
-    The names are Nsight Compute's suffixes (``smsp__average_warps_issue_stalled_<suffix>``).
-    """
-
-    SELECTED = 0
-    """The scheduler issued an instruction of this warp."""
-    BARRIER = 1
-    """Waiting for other warps of the block at a barrier."""
-    MEMBAR = 2
-    """Waiting for a memory fence."""
-    DRAIN = 3
-    """All instructions issued; memory operations are still under way."""
-    BRANCH_RESOLVING = 4
-    """Waiting for a branch target."""
-    LONG_SCOREBOARD = 5
-    """Waiting for a global or local load."""
-    SHORT_SCOREBOARD = 6
-    """Waiting for shared memory, the special function unit or a shuffle."""
-    WAIT = 7
-    """Waiting for a dependency of fixed latency."""
-    LG_THROTTLE = 8
-    """The queue for global and local memory instructions is full."""
-    MIO_THROTTLE = 9
-    """The queue for shared memory instructions is full."""
-    MATH_PIPE_THROTTLE = 10
-    """The arithmetic pipe is busy with another warp."""
-    NOT_SELECTED = 11
-    """Eligible, but the scheduler issued another warp."""
-    NO_INSTRUCTION = 12
-    """The block is starting up."""
-
-    @property
-    def suffix(self) -> str:
-        """Nsight Compute's suffix of the state, for example ``long_scoreboard``."""
-        return self.name.lower()
-
-
-@dataclass(frozen=True, slots=True)
-class BlockSpan:
-    """One block on one SM, from dispatch to the moment its slot is free again (rule I1)."""
-
-    kernel: int
-    """Number of the kernel in the simulation."""
-    block: int
-    """Linear block number."""
-    sm: int
-    slot: int
-    """Row of the block on its SM: the lowest one that was free."""
-    start_fs: int
-    end_fs: int
-
-
-@dataclass(frozen=True, slots=True)
-class StateSpan:
-    """A warp in one state for some cycles, ``start_cycle`` included and ``end_cycle`` excluded."""
-
-    state: WarpState
-    start_cycle: int
-    end_cycle: int
-
-
-@dataclass(frozen=True, slots=True)
-class IssueEvent:
-    """One issued warp instruction."""
-
-    cycle: int
-    index: int
-    """Number of the instruction in the warp's stream."""
-    op: str
-    """Operation class, for example ``fp32``."""
-    complete_cycle: int
-    """Cycle at which the result can be used."""
-    line: int
-    """Source line, 0 if unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class WarpHistory:
-    """All states and instructions of one warp; recorded with ``detail="warp"``.
-
-    The states tile the residency: each starts where the one before ends.
-    """
-
-    kernel: int
-    block: int
-    warp: int
-    """Number of the warp in its block."""
-    sm: int
-    sub_partition: int
-    start_cycle: int
-    end_cycle: int
-    states: tuple[StateSpan, ...]
-    issues: tuple[IssueEvent, ...]
 
 
 @dataclass(frozen=True)
@@ -230,42 +130,21 @@ class KernelTiming:
         cycles = self.sm_active_cycles * self.sub_partitions
         return self.warp_instructions / cycles if cycles else 0.0
 
+    def metrics(self) -> dict[str, Metric]:
+        """Return the kernel's figures under Nsight Compute's names; see `gpusim_des.timeline.metrics`."""
+        return metrics(self)
+
+    def explain(self) -> str:
+        """Say in three sentences what limits the kernel, whether its main stall is hidden, and what to try next."""
+        return explain(self)
+
+    @property
+    def active_share(self) -> float:
+        """Share of the SMs' cycles, over the whole duration, in which an SM had work, 0…1."""
+        return self.sm_active_cycles / (self.sms * self.cycles) if self.cycles else 0.0
+
     @property
     def main_stall(self) -> str:
         """The state, ``selected`` aside, in which warps spent most cycles; ``none`` if they never waited."""
         waits = {k: v for k, v in self.stalls.items() if k != WarpState.SELECTED.suffix and v > 0}
         return max(waits, key=lambda k: waits[k]) if waits else "none"
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Everything that a simulation recorded, in the order of time.
-
-    ``blocks`` is empty with ``detail="kernel"``, ``warps`` unless ``detail="warp"``.
-    """
-
-    gpu_name: str
-    sms: int
-    sm_period_fs: int
-    kernels: tuple[KernelTiming, ...] = ()
-    blocks: tuple[BlockSpan, ...] = ()
-    warps: tuple[WarpHistory, ...] = field(default=(), repr=False)
-    complete: bool = True
-    """False if the simulation was stopped: what was under way is recorded up to that moment."""
-
-    @property
-    def end_fs(self) -> int:
-        """End of the last kernel."""
-        return max((k.end_fs for k in self.kernels), default=0)
-
-    def blocks_of(self, kernel: int) -> Iterator[BlockSpan]:
-        """Spans of one kernel's blocks."""
-        return (b for b in self.blocks if b.kernel == kernel)
-
-
-class HasTimeline(Protocol):
-    """Anything that carries a timeline: a simulation, a loaded result."""
-
-    @property
-    def timeline(self) -> Timeline:
-        """The record of the run."""

@@ -1,0 +1,109 @@
+"""What is said about ten kernels, held against what an expert would say; and the figures behind it."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+
+import pytest
+
+import gpusim_des as gs
+from gpusim_des.timeline import KernelTiming, WarpState, metrics
+from tests.ten_kernels import KERNELS, simulate
+
+SAYS = {
+    "vector add": ("DRAM limits", "long_scoreboard", "which is hidden", "Move fewer bytes"),
+    "strided copy": ("DRAM limits", "long_scoreboard", "Coalesce the loads: each touches 32 sectors"),
+    "naive matmul": ("load/store units limit", "global memory instructions", "Coalesce the loads: each touches 16 sec"),
+    "tiled matmul": ("load/store units limit", "shared memory", "Keep more values in registers"),
+    "transpose with conflicts": ("load/store units limit", "shared memory", "Remove bank conflicts", "16 passes"),
+    "reduction": ("Latency limits", "which is not hidden", "more elements per thread"),
+    "histogram with one hot bin": ("Atomic operations on few addresses limit", "Combine first"),
+    "divergent loop": ("int pipes limit", "Avoid divergence: only 17 of 32 lanes"),
+    "tiny grid": (
+        "Idle SMs limit",
+        "1 block of 8 warps on 4 SMs",
+        "not hidden",
+        "Launch more and smaller blocks: at least 4",
+    ),
+    "fp64 chain": ("fp64 pipes limit", "math_pipe_throttle", "queue in front of it", "float32"),
+}
+
+
+@cache
+def timing(name: str) -> KernelTiming:
+    return simulate(name).kernels[0]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_explain_says_what_an_expert_would_say(name: str) -> None:
+    text = timing(name).explain()
+    for part in SAYS[name]:
+        assert part in text
+    assert text.count(". ") == 2, "three sentences"
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_figures_of_every_kernel_hang_together(name: str) -> None:
+    """I7 and M10: stalls add up, shares lie between 0 and 1, mix and lanes fit the issued instructions."""
+    k = timing(name)
+    assert sum(k.stalls.values()) == k.resident_warp_cycles
+    assert k.stalls["selected"] == k.warp_instructions == sum(k.instructions.values())
+    assert k.warp_instructions <= k.thread_instructions <= 32 * k.warp_instructions
+    shares = [k.active_share, k.load_store_utilization, k.shared_utilization, k.dram_utilization, k.busiest_channel]
+    shares += [k.issue_slot_utilization, k.busiest_atomic_unit, *k.pipe_utilization.values()]
+    assert all(0 <= share <= 1 for share in shares)
+    assert k.l2_utilization is not None
+    assert 0 <= k.l2_utilization <= 1
+    figures = k.metrics()
+    latency = figures["smsp__average_warp_latency_per_inst_issued.ratio"].value
+    parts = [m.value or 0.0 for name, m in figures.items() if name.startswith("smsp__average_warps_issue_stalled_")]
+    assert sum(parts) == pytest.approx(latency)
+    assert figures["smsp__inst_executed.sum"].value == k.warp_instructions
+
+
+def test_speed_of_light_names_the_side_that_limits() -> None:
+    compute, memory = "sm__throughput", "gpu__compute_memory_throughput"
+    suffix = ".avg.pct_of_peak_sustained_elapsed"
+    for name, side in (("vector add", memory), ("fp64 chain", compute), ("transpose with conflicts", memory)):
+        shares = {s: timing(name).metrics()[s + suffix].value or 0.0 for s in (compute, memory)}
+        assert max(shares, key=shares.__getitem__) == side
+        assert shares[side] > 80
+
+
+def test_what_is_not_modelled_is_none_and_says_so() -> None:
+    off = dataclasses.replace(timing("vector add"), l1_sectors=None, l2_sectors=None, l2_utilization=None)
+    figures = metrics(off)
+    for name in ("l1tex__t_sector_hit_rate.pct", "lts__t_sector_op_read_hit_rate.pct", "lts__t_sectors_op_read.sum"):
+        assert figures[name].value is None
+        assert str(figures[name]) == "not modelled"
+    assert "L2" not in off.explain()
+
+
+@pytest.mark.parametrize("state", [s for s in WarpState if s is not WarpState.SELECTED])
+def test_every_stall_has_a_remedy(state: WarpState) -> None:
+    """A kernel in which nothing is busy and warps wait for one thing only."""
+    quiet = dataclasses.replace(
+        timing("reduction"),
+        stalls=dict.fromkeys((s.suffix for s in WarpState), 0) | {"selected": 1, state.suffix: 99},
+        resident_warp_cycles=100,
+        pipe_utilization={},
+        load_store_utilization=0.0,
+        warp_instructions=1,
+        thread_instructions=32,
+        dram_utilization=0.0,
+        busiest_channel=0.0,
+    )
+    text = quiet.explain()
+    assert f"99 % of their time in {state.suffix}" in text
+    assert text.startswith("Latency limits this kernel")
+
+
+def test_an_empty_kernel_has_nothing_to_explain() -> None:
+    dev = gs.Device("tiny")
+    dev.launch(gs.block_kernel(_nothing), 1, 32, count="declared")
+    assert dev.simulate().explain().startswith("_nothing: The kernel issued no instruction.")
+
+
+def _nothing(blk: gs.Block) -> None:
+    pass
