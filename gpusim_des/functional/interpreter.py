@@ -1,23 +1,25 @@
 """The per-thread interpreter: runs the threads of a block one by one and puts their steps together.
 
 The reference for masked execution. A thread runs until it meets others: at a barrier, or at an operation of the lanes
-of its warp. When all threads have stopped or ended, the warp operation with the smallest key is done first.
+of its warp. When all threads have stopped or ended, those with the smallest key go on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from gpusim_des.errors import DeadlockError, KernelError
+from gpusim_des.errors import KernelError
 from gpusim_des.functional.kernel_source import Compiled
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.memory import SharedArray
 from gpusim_des.functional.operations import Dim, Thread
 from gpusim_des.functional.runtime import Array
-from gpusim_des.functional.scalar_runtime import Key, Meeting, ScalarRuntime, Step
+from gpusim_des.functional.scalar_runtime import ScalarRuntime
+from gpusim_des.functional.scalar_steps import Key, Meeting, Step
 from gpusim_des.functional.shared_names import SharedNames
 from gpusim_des.functional.source import Site
 from gpusim_des.functional.variable_types import Types
@@ -92,35 +94,34 @@ def _thread(machine: Machine, number: int, runtime: ScalarRuntime) -> Thread:
 
 
 def _run_all(threads: list[_Running], machine: Machine) -> None:
-    """Run all threads to their ends."""
+    """Run all threads to their ends; where all have stopped, those with the smallest key go on, as in lockstep."""
     for thread in threads:
         thread.go_on()
-    warps = [threads[i : i + WARP_SIZE] for i in range(0, len(threads), WARP_SIZE)]
-    while not all(t.ended for t in threads):
-        for warp in warps:
-            while meetings := [t for t in warp if t.waits is not None and t.waits.name != "barrier"]:
-                first = min(t.waits.key for t in meetings if t.waits is not None)
-                together = [t for t in meetings if t.waits is not None and t.waits.key == first]
-                for thread, result in zip(together, _meet(together), strict=True):
-                    thread.go_on(result)
-        waiting = [t for t in threads if t.waits is not None]
-        if not waiting:
-            return
-        _check_barrier(threads, waiting, machine)
-        for thread in waiting:
-            thread.go_on()
+    while waiting := [(t, t.waits) for t in threads if t.waits is not None]:
+        first = min(meeting.key for _, meeting in waiting)
+        together = [(t, meeting) for t, meeting in waiting if meeting.key == first]
+        results = _resolve([t for t, _ in together], threads, machine)
+        for (thread, _), result in zip(together, results, strict=True):
+            thread.go_on(result)
 
 
-def _check_barrier(threads: list[_Running], waiting: list[_Running], machine: Machine) -> None:
-    """Refuse a barrier that some threads of the block do not reach, or reach at another place."""
-    keys = {t.waits.key for t in waiting if t.waits is not None}
-    if len(waiting) == len(threads) and len(keys) == 1:
-        return
-    first = min(keys)
-    there = np.array([t.waits is not None and t.waits.key == first for t in threads])[None, :]
-    site = next(t.waits.site for t in waiting if t.waits is not None and t.waits.key == first)
-    machine.barrier(there, (), site)
-    raise DeadlockError(f"{machine.kernel_name}: threads wait at different barriers")  # machine.barrier has refused
+def _resolve(together: list[_Running], threads: list[_Running], machine: Machine) -> list[Any]:
+    """Do what these threads meet for; returns the result of each."""
+    meeting = together[0].waits
+    assert meeting is not None
+    if meeting.name == "barrier":
+        if len(together) < len(threads):
+            machine.barrier(_who(together, machine), (), meeting.site)
+            raise AssertionError("the machine refuses a barrier that not all threads reach")
+        return [None for _ in together]
+    return [result for _, warp in groupby(together, lambda t: t.number // WARP_SIZE) for result in _meet(list(warp))]
+
+
+def _who(threads: list[_Running], machine: Machine) -> np.ndarray[Any, Any]:
+    """Mask of these threads."""
+    mask = np.zeros((1, machine.shape[1]), bool)
+    mask[0, [t.number for t in threads]] = True
+    return mask
 
 
 def _meet(lanes: list[_Running]) -> list[Any]:

@@ -1,58 +1,32 @@
-"""The interpreter's runtime: what one thread does, reported step by step.
-
-Every step has a key: the places and iterations that lead to it. Threads of a warp whose steps have the same key execute
-one instruction together; sorting keys gives the lockstep order, because places are numbered in the order of evaluation.
-"""
+"""The interpreter's runtime: what one thread does, reported step by step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import atomics, instructions
+from gpusim_des.functional import instructions
 from gpusim_des.functional.kernel_source import Compiled, is_helper
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.masked_control import SPINS, bounds_of, is_rising
 from gpusim_des.functional.masked_runtime import filled
 from gpusim_des.functional.memory import DeviceArray, SharedArray
-from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, Barrier, Operation
+from gpusim_des.functional.operations import Barrier, Operation
 from gpusim_des.functional.provenance import MOST_CARRIED
 from gpusim_des.functional.runtime import Array, Runtime
+from gpusim_des.functional.scalar_operations import operate
+from gpusim_des.functional.scalar_steps import Key, Meeting, Step
 from gpusim_des.functional.source import Site
 from gpusim_des.functional.tracked import PLAIN, Value
 from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
 
-Key = tuple[int, ...]
-
 _LATE = 1 << 30
 """Place of what a loop does after its body."""
-
-
-class Step(NamedTuple):
-    """One thread's part in one instruction."""
-
-    key: Key
-    op: OpClass | None
-    """``None``: a counted source line."""
-    producers: tuple[Key, ...]
-    site: Site
-    array: Array | None = None
-    flat: int = 0
-    taken: bool = False
-
-
-class Meeting(NamedTuple):
-    """Where a thread waits: for the block at a barrier, or for its warp at an operation of several lanes."""
-
-    key: Key
-    name: str
-    site: Site
-    arguments: dict[str, Any]
 
 
 class ScalarRuntime(Runtime):
@@ -72,7 +46,7 @@ class ScalarRuntime(Runtime):
         self.steps: list[Step] = []
         self._compile = compile_function
         self._counting = counting
-        self._shared = shared
+        self.declare_shared = shared
         self._check = check
         self._path: list[int] = []
         self._frames: list[tuple[Any, ...]] = []
@@ -274,7 +248,7 @@ class ScalarRuntime(Runtime):
     def call(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Generator[Meeting, Any, Any]:
         """Call a method of the thread or of an array, a scalar function, a helper, or anything else."""
         if isinstance(function, Operation):
-            return (yield from self._operate(place, function, function.bind(self.sites[place], arguments, keywords)))
+            return (yield from operate(self, place, function, function.bind(self.sites[place], arguments, keywords)))
         if not keywords:
             result = self.scalar_function(place, function, arguments)
             if result is not NotImplemented:
@@ -340,51 +314,6 @@ class ScalarRuntime(Runtime):
         self.data_of(array)[int(flat)] = value.value if isinstance(value, Value) else value
         self.changes += 1
         self.step(place, op, producers, array=array, flat=int(flat))
-
-    # Operations -----------------------------------------------------------------------------------------------------
-
-    def _operate(self, place: int, operation: Operation, arguments: dict[str, Any]) -> Generator[Meeting, Any, Any]:
-        name = operation.name
-        if name in ATOMICS:
-            return self._atomic(place, operation.owner, name, **arguments)
-        if name == "shared":
-            return self._shared(**arguments, site=self.sites[place])
-        if name == "syncthreads":
-            return Barrier()
-        if name == "threadfence":
-            self.step(place, OpClass.FENCE, ())
-            return None
-        assert name in COLLECTIVES
-        return (yield from self._meet(place, name, arguments))
-
-    def _meet(self, place: int, name: str, arguments: dict[str, Any]) -> Generator[Meeting, Any, Any]:
-        value = arguments.get("value")
-        if value is not None and not isinstance(value, Value):
-            arguments = {**arguments, "value": self.constant(value, rules.constant_type(value))}
-        if "predicate" in arguments:
-            truth = self.truth(place, arguments["predicate"])
-            arguments = {"predicate": truth if isinstance(truth, Value) else self.constant(truth, rules.BOOL)}
-        op = OpClass.SHUFFLE if name.startswith("shfl") else OpClass.VOTE
-        made = self.step(place, op, self.joint_producers(tuple(arguments.values())))
-        plain = {k: v.value if isinstance(v, Value) else v for k, v in arguments.items()}
-        result = yield Meeting(made[0], name, self.sites[place], plain)
-        return None if result is None else Value(self, result, made)
-
-    def _atomic(self, place: int, array: Any, name: str, index: Any, value: Any, compare: Any = None) -> Value:
-        self.operand_type(place, value)
-        stored = self.convert(place, value, array.dtype)
-        operands: tuple[Any, ...] = (stored,)
-        if name == "atomic_cas":
-            compare = self.convert(place, compare, array.dtype)
-            operands = (stored, compare)
-        flat, tracked = self.locate(place, f"{name} on", array, index)
-        op = OpClass.GLOBAL_ATOMIC if isinstance(array, DeviceArray) else OpClass.SHARED_ATOMIC
-        producers = self.joint_producers((*tracked, *operands))
-        made = self.step(place, op, producers, array=array, flat=int(flat))
-        new, expected = (x.value if isinstance(x, Value) else x for x in (stored, compare))
-        old, changed = atomics.perform_one(name, self.data_of(array), int(flat), new, expected)
-        self.changes += changed
-        return Value(self, old, made)
 
     # Barriers -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,69 @@
+"""Operations by name in the interpreter: what one thread does alone, and where it waits for the lanes of its warp."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from gpusim_des.functional import arithmetic_rules as rules
+from gpusim_des.functional import atomics
+from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, Barrier, Operation
+from gpusim_des.functional.scalar_steps import Meeting
+from gpusim_des.functional.tracked import Value
+from gpusim_des.trace import OpClass
+
+if TYPE_CHECKING:
+    from gpusim_des.functional.scalar_runtime import ScalarRuntime
+
+
+def operate(
+    runtime: ScalarRuntime, place: int, operation: Operation, arguments: dict[str, Any]
+) -> Generator[Meeting, Any, Any]:
+    """Do a named operation for one thread."""
+    name = operation.name
+    if name in ATOMICS:
+        return _atomic(runtime, place, operation.owner, name, **arguments)
+    if name == "shared":
+        return runtime.declare_shared(**arguments, site=runtime.sites[place])
+    if name == "syncthreads":
+        return Barrier()
+    if name == "threadfence":
+        runtime.step(place, OpClass.FENCE, ())
+        return None
+    assert name in COLLECTIVES
+    return (yield from _meet(runtime, place, name, arguments))
+
+
+def _meet(runtime: ScalarRuntime, place: int, name: str, arguments: dict[str, Any]) -> Generator[Meeting, Any, Any]:
+    """Shuffles and votes."""
+    value = arguments.get("value")
+    if value is not None and not isinstance(value, Value):
+        arguments = {**arguments, "value": runtime.constant(value, rules.constant_type(value))}
+    if "predicate" in arguments:
+        truth = runtime.truth(place, arguments["predicate"])
+        arguments = {"predicate": truth if isinstance(truth, Value) else runtime.constant(truth, rules.BOOL)}
+    op = OpClass.SHUFFLE if name.startswith("shfl") else OpClass.VOTE
+    made = runtime.step(place, op, runtime.joint_producers(tuple(arguments.values())))
+    plain = {k: v.value if isinstance(v, Value) else v for k, v in arguments.items()}
+    result = yield Meeting(made[0], name, runtime.sites[place], plain)
+    return None if result is None else Value(runtime, result, made)
+
+
+def _atomic(
+    runtime: ScalarRuntime, place: int, array: Any, name: str, index: Any, value: Any, compare: Any = None
+) -> Value:
+    runtime.operand_type(place, value)
+    stored = runtime.convert(place, value, array.dtype)
+    operands: tuple[Any, ...] = (stored,)
+    if name == "atomic_cas":
+        compare = runtime.convert(place, compare, array.dtype)
+        operands = (stored, compare)
+    flat, tracked = runtime.locate(place, f"{name} on", array, index)
+    op = OpClass.GLOBAL_ATOMIC if isinstance(array, DeviceArray) else OpClass.SHARED_ATOMIC
+    producers = runtime.joint_producers((*tracked, *operands))
+    made = runtime.step(place, op, producers, array=array, flat=int(flat))
+    new, expected = (x.value if isinstance(x, Value) else x for x in (stored, compare))
+    old, changed = atomics.perform_one(name, runtime.data_of(array), int(flat), new, expected)
+    runtime.changes += changed
+    return Value(runtime, old, made)
