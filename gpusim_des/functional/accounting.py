@@ -30,6 +30,9 @@ class AccessCost(NamedTuple):
 NO_ACCESS = AccessCost()
 """Of an instruction that is no access."""
 
+ROW_BYTES = coalescing.BANKS * coalescing.BANK_BYTES
+"""What all banks of shared memory take in one pass."""
+
 _KIND = {
     OpClass.GLOBAL_LOAD: "load",
     OpClass.SHARED_LOAD: "load",
@@ -93,6 +96,36 @@ def count_access(
         quarters = coalescing.load_store_quarter_cycles(passes, touched.lines)
     place.wavefronts += int(passes.sum(dtype=np.int64))
     return AccessCost(quarters, touched, serialized)
+
+
+def count_bulk(
+    counters: Counters,
+    target: SharedArray,
+    label: str,
+    elements: NDArray[np.int64],
+    sectors: NDArray[np.int64],
+    site: Site,
+) -> None:
+    """Count bulk copies, each a load of one request; shared memory is written in rows of 128 bytes."""
+    size = target.dtype.itemsize
+    requests, threads, touched = len(elements), int(elements.sum()), int(sectors.sum())
+    rows = int((-(-elements * size // ROW_BYTES)).sum())
+    counters.count_global("load", requests, touched, threads, threads * size)
+    counters.shared_requests += rows
+    counters.shared_accesses += rows
+    counters.shared_wavefronts += rows
+    counters.shared_ideal_wavefronts += rows
+    for place, counts in (
+        (
+            AccessSite(label, "global", "load", site.line, site.column),
+            AccessCounts(requests, threads, threads * size, touched, requests),
+        ),
+        (
+            AccessSite(target.name, "shared", "store", site.line, site.column),
+            AccessCounts(rows, rows, threads * size, 0, rows, rows),
+        ),
+    ):
+        counters.accesses.setdefault(place, AccessCounts()).add(counts)
 
 
 class DistinctSectors:

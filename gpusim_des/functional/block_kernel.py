@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike
 
 from gpusim_des.errors import KernelError, MaskError
 from gpusim_des.functional import instructions, provenance
-from gpusim_des.functional.block_exchange import Exchange
+from gpusim_des.functional.block_copies import AsynchronousCopies
 from gpusim_des.functional.block_tensor import TensorCores
 from gpusim_des.functional.branch_mask import BranchMask
 from gpusim_des.functional.lanes import Lanes, cast, joint_producers, values_of, within
@@ -103,7 +103,7 @@ def block_kernel(function: Callable[..., None]) -> BlockKernel:
     return BlockKernel(function)
 
 
-class Block(Exchange, TensorCores):
+class Block(AsynchronousCopies, TensorCores):
     """What a kernel in block style sees of its block: names, memory, barriers.
 
     Per-thread values (``tx``, ``tid``, ``lane``, results of `load`) are `Lanes`; sizes (``bdx``, ``gdx``) are integers.

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 
 from gpusim_des.errors import KernelError
+from gpusim_des.functional.bulk_copies import SharedBarrier, Started
 from gpusim_des.functional.kernel_source import Compiled
 from gpusim_des.functional.machine import Machine
-from gpusim_des.functional.memory import SharedArray
+from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.operations import Dim, Thread
 from gpusim_des.functional.runtime import Array
+from gpusim_des.functional.scalar_copies import BULK, Waited, count, meet
 from gpusim_des.functional.scalar_runtime import ScalarRuntime
 from gpusim_des.functional.scalar_steps import Key, Meeting, Step
 from gpusim_des.functional.shared_names import SharedNames
-from gpusim_des.functional.source import Site
+from gpusim_des.functional.source import UNKNOWN, Site
 from gpusim_des.functional.variable_types import Types
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import OpClass
@@ -64,6 +66,13 @@ def interpret(
     def declare(name: str, shape: Any, dtype: Any, dynamic: bool, site: Site) -> SharedArray:
         return shared.declare(machine, name, shape, dtype, site, dynamic=dynamic)
 
+    barriers: dict[str, Key] = {}
+
+    def declare_barrier(name: Any, key: Key, site: Site) -> SharedBarrier:
+        barrier = machine.bulk_copies.barrier(name, site)
+        barriers[name] = min(key, barriers.get(name, key))
+        return barrier
+
     threads = []
     for number in range(machine.shape[1]):
 
@@ -74,11 +83,15 @@ def interpret(
             label = names.get(id(array), array.name)
             machine.check_bounds(verb, label, size, np.full((1, 1), index), only, site, where)
 
-        runtime = ScalarRuntime(machine.kernel_name, names, types, compile_function, machine.counting, declare, refuse)
+        runtime = ScalarRuntime(
+            machine.kernel_name, names, types, compile_function, machine.counting, declare, declare_barrier, refuse
+        )
         steps = runtime.run(compiled, (_thread(machine, number, runtime), *arguments))
         threads.append(_Running(number, runtime, steps))
-    _run_all(threads, machine)
-    _replay(threads, machine)
+    bulk = _run_all(threads, machine)
+    for name in sorted(barriers, key=lambda name: barriers[name]):
+        machine.bulk_copies.number(machine.bulk_copies.barrier(name, UNKNOWN), None)
+    _replay(threads, machine, bulk)
 
 
 def _thread(machine: Machine, number: int, runtime: ScalarRuntime) -> Thread:
@@ -93,34 +106,36 @@ def _thread(machine: Machine, number: int, runtime: ScalarRuntime) -> Thread:
     return Thread(thread, block, Dim(*config.block), Dim(*config.grid), (linear, warp, lane))
 
 
-def _run_all(threads: list[_Running], machine: Machine) -> None:
-    """Run all threads to their ends; where all have stopped, those with the smallest key go on, as in lockstep."""
+def _run_all(threads: list[_Running], machine: Machine) -> dict[Key, Started | Waited]:
+    """Run all threads to their ends; where all have stopped, those with the smallest key go on, as in lockstep.
+
+    Returns the bulk copies and the waits for them, which are counted later.
+    """
+    bulk: dict[Key, Started | Waited] = {}
     for thread in threads:
         thread.go_on()
     while waiting := [(t, t.waits) for t in threads if t.waits is not None]:
         first = min(meeting.key for _, meeting in waiting)
-        together = [(t, meeting) for t, meeting in waiting if meeting.key == first]
-        results = _resolve([t for t, _ in together], threads, machine)
-        for (thread, _), result in zip(together, results, strict=True):
+        together = [t for t, meeting in waiting if meeting.key == first]
+        meeting = next(meeting for _, meeting in waiting if meeting.key == first)
+        results: list[Any] = [None for _ in together]
+        if meeting.name == "barrier":
+            if len(together) < len(threads):
+                machine.barrier(_who([t.number for t in together], machine), (), meeting.site)  # refuses
+        elif meeting.name in BULK:
+            bulk[first] = meet(machine, meeting, _who([t.number for t in together], machine))
+        else:
+            warps = groupby(together, lambda t: t.number // WARP_SIZE)
+            results = [result for _, warp in warps for result in _meet(list(warp))]
+        for thread, result in zip(together, results, strict=True):
             thread.go_on(result)
+    return bulk
 
 
-def _resolve(together: list[_Running], threads: list[_Running], machine: Machine) -> list[Any]:
-    """Do what these threads meet for; returns the result of each."""
-    meeting = together[0].waits
-    assert meeting is not None
-    if meeting.name == "barrier":
-        if len(together) < len(threads):
-            machine.barrier(_who(together, machine), (), meeting.site)
-            raise AssertionError("the machine refuses a barrier that not all threads reach")
-        return [None for _ in together]
-    return [result for _, warp in groupby(together, lambda t: t.number // WARP_SIZE) for result in _meet(list(warp))]
-
-
-def _who(threads: list[_Running], machine: Machine) -> np.ndarray[Any, Any]:
-    """Mask of these threads."""
+def _who(numbers: list[int], machine: Machine) -> np.ndarray[Any, Any]:
+    """Mask of the threads with these numbers."""
     mask = np.zeros((1, machine.shape[1]), bool)
-    mask[0, [t.number for t in threads]] = True
+    mask[0, numbers] = True
     return mask
 
 
@@ -154,7 +169,7 @@ def _shuffled(name: str, lane: int, meetings: dict[int, Meeting]) -> Any:
 # Putting the steps together -----------------------------------------------------------------------------------------
 
 
-def _replay(threads: list[_Running], machine: Machine) -> None:
+def _replay(threads: list[_Running], machine: Machine, bulk: dict[Key, Started | Waited]) -> None:
     """Record the steps of all threads in the order of their keys, those with one key as one instruction."""
     together: dict[Key, list[tuple[int, Step]]] = {}
     for thread in threads:
@@ -165,8 +180,7 @@ def _replay(threads: list[_Running], machine: Machine) -> None:
         parts = together[key]
         numbers = [number for number, _ in parts]
         step = parts[0][1]
-        mask = np.zeros((1, machine.shape[1]), bool)
-        mask[0, numbers] = True
+        mask = _who(numbers, machine)
         width = max(len(s.producers) for _, s in parts)
         producers = []
         for column in range(width):
@@ -175,8 +189,10 @@ def _replay(threads: list[_Running], machine: Machine) -> None:
                 if column < len(s.producers):
                     made[0, number] = events[s.producers[column]]
             producers.append(made)
-        event = _record(machine, step, parts, mask, tuple(producers))
-        events[key] = event
+        if key in bulk:
+            count(machine, bulk[key], mask, tuple(producers), step.site)
+        else:
+            events[key] = _record(machine, step, parts, mask, tuple(producers))
 
 
 def _record(
@@ -191,10 +207,21 @@ def _record(
     if step.op is OpClass.BARRIER:
         return machine.barrier(mask, producers, step.site)
     if step.array is not None:
-        index = np.zeros(mask.shape, np.int64)
-        for number, s in parts:
-            index[0, number] = s.flat
-        return machine.access(step.op, step.array, index, mask, producers, step.site)
+        return _access(machine, step, parts, mask, producers)
     if step.op is OpClass.SHUFFLE:
         return machine.count_shuffle(mask, producers, step.site)
     return machine.instruction(step.op, mask, producers, step.site)
+
+
+def _access(
+    machine: Machine, step: Step, parts: list[tuple[int, Step]], mask: np.ndarray[Any, Any], producers: tuple[Any, ...]
+) -> int:
+    assert step.op is not None
+    assert step.array is not None
+    index, to = np.zeros(mask.shape, np.int64), np.zeros(mask.shape, np.int64)
+    for number, s in parts:
+        index[0, number], to[0, number] = s.flat, s.target_flat
+    if step.target is None:
+        return machine.access(step.op, step.array, index, mask, producers, step.site)
+    assert isinstance(step.array, DeviceArray)
+    return machine.async_copies.count_copy(step.target, to, step.array, index, mask, producers, step.site)

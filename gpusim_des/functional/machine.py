@@ -16,6 +16,8 @@ from numpy.typing import DTypeLike, NDArray
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import atomics, complaints, provenance, warp_exchange
 from gpusim_des.functional.accounting import NO_ACCESS, AccessCost, count_access
+from gpusim_des.functional.async_copies import AsyncCopies
+from gpusim_des.functional.bulk_copies import BulkCopies
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.event import Event
 from gpusim_des.functional.journal import Journal
@@ -85,6 +87,7 @@ class Machine:
         self._read: set[int] = set()  # events whose results some instruction reads
         self._absorbed: dict[int, NDArray[np.uint8]] = {}
         """Products in multiply-adds, with the lanes they would have had."""
+        self.async_copies, self.bulk_copies = AsyncCopies(self), BulkCopies(self)
         self.events: list[Event] = []
         threads = len(blocks) * config.threads_per_block
         idle = self.warps * WARP_SIZE - threads
@@ -97,33 +100,20 @@ class Machine:
         if mask is None:
             return self._all_lanes
         if self._lanes_cache is None or self._lanes_cache[0] is not mask:
-            rows = self._by_warp(mask, fill=False)
+            rows = self.by_warp(mask, fill=False)
             self._lanes_cache = (mask, rows.sum(axis=1, dtype=np.uint8))
         return self._lanes_cache[1]
 
-    def instruction(self, op: OpClass, mask: Mask, producers: Producers, site: Site, operand: int = 0) -> int:
-        """Count one instruction of class `op` and return its event number, -1 if no thread is active."""
-        return self._record(op, mask, producers, site, operand=operand)
-
-    def sequence(self, ops: tuple[OpClass, ...], mask: Mask, producers: Producers, site: Site) -> Producers:
-        """Count a dependent sequence of instructions; returns the producers of its result."""
-        for op in ops:
-            producers = (self._record(op, mask, producers, site),)
-        return producers
-
-    def line(self, mask: Mask, site: Site) -> int:
-        """Count a source line that threads execute, in the mode that counts lines."""
-        return self.instruction(OpClass.INT, mask, (), site) if self.counting == "lines" else -1
-
-    def _record(
+    def instruction(
         self,
         op: OpClass,
         mask: Mask,
         producers: Producers,
         site: Site,
-        cost: AccessCost = NO_ACCESS,
         operand: NDArray[np.int32] | int = 0,
+        cost: AccessCost = NO_ACCESS,
     ) -> int:
+        """Count one instruction of class `op` and return its event number, -1 if no thread is active."""
         lanes = self.lanes(mask)
         warps = int(np.count_nonzero(lanes))
         if not warps:
@@ -134,6 +124,16 @@ class Machine:
             self.events[number].lanes = self._absorbed.pop(number)
         self.events.append(Event(op, lanes, numbers, site.line, *cost, columns, operand))
         return len(self.events) - 1
+
+    def sequence(self, ops: tuple[OpClass, ...], mask: Mask, producers: Producers, site: Site) -> Producers:
+        """Count a dependent sequence of instructions; returns the producers of its result."""
+        for op in ops:
+            producers = (self.instruction(op, mask, producers, site),)
+        return producers
+
+    def line(self, mask: Mask, site: Site) -> int:
+        """Count a source line that threads execute, in the mode that counts lines."""
+        return self.instruction(OpClass.INT, mask, (), site) if self.counting == "lines" else -1
 
     def multiply_add(self, op: OpClass, product: int, mask: Mask, producers: Producers, site: Site) -> Producers | None:
         """Contract an addition with the product that only it reads, as compilers do; ``None`` if that cannot be.
@@ -146,7 +146,7 @@ class Machine:
             return None
         self._absorbed[product] = event.lanes
         event.lanes = np.zeros_like(event.lanes)
-        return (self._record(op, mask, (*event.producers, *producers), site),)
+        return (self.instruction(op, mask, (*event.producers, *producers), site),)
 
     def _origins(self, producers: Producers, mask: Mask) -> tuple[tuple[int, ...], tuple[NDArray[np.int32], ...]]:
         """Events that all warps depend on, and those that differ from warp to warp."""
@@ -154,13 +154,17 @@ class Machine:
         columns: list[NDArray[np.int32]] = []
         for producer in producers:
             if isinstance(producer, np.ndarray):
-                rows = self._by_warp(producer if mask is None else np.where(mask, producer, np.int32(-1)), fill=-1)
+                rows = self.by_warp(producer if mask is None else np.where(mask, producer, np.int32(-1)), fill=-1)
                 common, differing = provenance.per_warp(rows, self.lanes(mask) > 0)
                 numbers.update(common)
                 columns += differing
         return tuple(sorted(numbers)), tuple(columns)
 
-    def _by_warp(self, values: NDArray[Any], fill: Any) -> NDArray[Any]:
+    def everyone(self, mask: Mask) -> NDArray[np.bool_]:
+        """Active threads in the shape (blocks, threads)."""
+        return np.broadcast_to(True if mask is None else mask, self.shape)
+
+    def by_warp(self, values: NDArray[Any], fill: Any) -> NDArray[Any]:
         """Rows of 32 lanes, one per warp; lanes beyond the block get `fill`."""
         whole = np.broadcast_to(values, self.shape)
         if not self._full_warps:
@@ -175,7 +179,7 @@ class Machine:
         return self._rows(mask)
 
     def _rows(self, mask: Mask) -> NDArray[np.bool_]:
-        return self._by_warp(np.ones((1, 1), bool) if mask is None else mask, fill=False)
+        return self.by_warp(self.everyone(mask), fill=False)
 
     # Global memory --------------------------------------------------------------------------------------------------
 
@@ -218,14 +222,18 @@ class Machine:
         width: int = 0,
     ) -> int:
         """Count an access without doing it; returns its event. A lane moves `width` bytes, else one element."""
-        addresses = self._by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
-        label = self.names.get(id(array), array.name)
-        lanes = self.lanes(mask)
-        if not lanes.any():
+        if not self.lanes(mask).any():
             return -1
-        active = self._active_by_warp(mask)
-        cost = count_access(self.counters, op, array, label, addresses, active, lanes, site, width)
-        return self._record(op, mask, producers, site, cost)
+        cost = self.cost(op, array, index, mask, site, width)
+        return self.instruction(op, mask, producers, site, cost=cost)
+
+    def cost(
+        self, op: OpClass, array: Array, index: NDArray[Any], mask: Mask, site: Site, width: int = 0
+    ) -> AccessCost:
+        """Count an access of some active threads, but no instruction; returns what it costs."""
+        addresses = self.by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
+        label, active = self.names.get(id(array), array.name), self._active_by_warp(mask)
+        return count_access(self.counters, op, array, label, addresses, active, self.lanes(mask), site, width)
 
     def atomic(
         self,
@@ -240,7 +248,7 @@ class Machine:
     ) -> tuple[NDArray[Any], int]:
         """Do an atomic operation of the active threads, one after the other; returns the old values and the event."""
         self.check_bounds(f"{name} on", label, array.size, index, mask, site)
-        on = np.ones(self.shape, bool) if mask is None else np.broadcast_to(mask, self.shape)
+        on = self.everyone(mask)
         where = np.broadcast_to(index, self.shape)
         if isinstance(array, SharedArray):
             op, data = OpClass.SHARED_ATOMIC, array.data.reshape(-1)
@@ -317,28 +325,28 @@ class Machine:
         """Count a branch of the active threads on `taken`."""
         lanes = self.lanes(mask)
         both = np.broadcast_to(taken if mask is None else taken & mask, self.shape)
-        yes = self._by_warp(both, fill=False).sum(axis=1, dtype=np.uint8)
+        yes = self.by_warp(both, fill=False).sum(axis=1, dtype=np.uint8)
         self.counters.branches += int(np.count_nonzero(lanes))
         self.counters.divergent_branches += int(np.count_nonzero((yes > 0) & (yes < lanes)))
-        return self._record(OpClass.BRANCH, mask, producers, site)
+        return self.instruction(OpClass.BRANCH, mask, producers, site)
 
     def barrier(self, mask: Mask, producers: Producers, site: Site) -> int:
         """Block-wide barrier; raises `DeadlockError` if it is reached by a part of a block only."""
-        on = np.broadcast_to(True if mask is None else mask, self.shape)
+        on = self.everyone(mask)
         there = on.any(axis=1)
         stuck = there & ~on.all(axis=1)
         if stuck.any():
             row = int(np.argmax(stuck))
             raise complaints.barrier_not_reached(self.kernel_name, site, on[row], self.config, int(self.blocks[row]))
         self.counters.barriers += int(np.count_nonzero(there))
-        return self._record(OpClass.BARRIER, mask, producers, site)
+        return self.instruction(OpClass.BARRIER, mask, producers, site)
 
     def shuffle(
         self, name: str, values: NDArray[Any], other: NDArray[Any], mask: Mask, producers: Producers, site: Site
     ) -> tuple[NDArray[Any], int]:
         """Values that active threads get from other lanes of their warp (`warp_exchange.shuffled`), and the event."""
         active = self._rows(mask)
-        rows = warp_exchange.shuffled(name, self._by_warp(values, fill=0), self._by_warp(other, fill=0), active)
+        rows = warp_exchange.shuffled(name, self.by_warp(values, fill=0), self.by_warp(other, fill=0), active)
         moved = rows.reshape(self.shape[0], self._padded)[:, : self.shape[1]]
         result = moved if mask is None else np.where(mask, moved, np.broadcast_to(values, self.shape))
         return result, self.count_shuffle(mask, producers, site)
@@ -346,14 +354,14 @@ class Machine:
     def count_shuffle(self, mask: Mask, producers: Producers, site: Site) -> int:
         """Count a shuffle without doing it."""
         quarters = np.where(self.lanes(mask) > 0, np.int32(4), np.int32(0)).astype(np.int32)
-        return self._record(OpClass.SHUFFLE, mask, producers, site, AccessCost(quarters))
+        return self.instruction(OpClass.SHUFFLE, mask, producers, site, cost=AccessCost(quarters))
 
     def vote(
         self, name: str, predicate: NDArray[np.bool_], mask: Mask, producers: Producers, site: Site
     ) -> tuple[NDArray[Any], int]:
         """Answer of a vote of the active lanes of every warp (`warp_exchange.voted`), and the event."""
         active = self._rows(mask)
-        answer = warp_exchange.voted(name, self._by_warp(predicate, fill=False), active)
+        answer = warp_exchange.voted(name, self.by_warp(predicate, fill=False), active)
         rows = np.broadcast_to(answer, (self.warps, WARP_SIZE))
         result = rows.reshape(self.shape[0], self._padded)[:, : self.shape[1]]
         return result, self.instruction(OpClass.VOTE, mask, producers, site)
@@ -361,7 +369,7 @@ class Machine:
     def finish(self) -> None:
         """End the chunk: every warp exits."""
         if self.counting == "auto":
-            self._record(OpClass.EXIT, None, (), UNKNOWN)
+            self.instruction(OpClass.EXIT, None, (), UNKNOWN)
         self._journal.clear()
         for event in self.events:
             if self.counting != "lines" or event.op is OpClass.INT:
@@ -385,14 +393,7 @@ class Machine:
             bad = bad & mask
         if not bad.any():
             return
-        access = f"{self.kernel_name}: {verb} {name!r} in {site}"
+        access, whole = f"{self.kernel_name}: {verb} {name!r} in {site}", np.broadcast_to(index, self.shape)
         raise complaints.out_of_bounds(
-            access,
-            size,
-            np.broadcast_to(index, self.shape),
-            bad,
-            self.config,
-            self.blocks,
-            where=where,
-            guard=self.guard,
+            access, size, whole, bad, self.config, self.blocks, where=where, guard=self.guard
         )

@@ -8,8 +8,9 @@ import numpy as np
 
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import atomics
+from gpusim_des.functional.masked_copies import copy
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.functional.operations import ATOMICS, Barrier, Operation
+from gpusim_des.functional.operations import ATOMICS, COPIES, Barrier, Operation
 from gpusim_des.functional.tracked import Value
 from gpusim_des.trace import OpClass
 
@@ -29,6 +30,8 @@ def operate(runtime: MaskedRuntime, place: int, operation: Operation, arguments:
     if name == "threadfence":
         runtime.machine.instruction(OpClass.FENCE, runtime.mask, (), runtime.sites[place])
         return None
+    if name in COPIES:
+        return copy(runtime, place, name, arguments)
     return _meet(runtime, place, name, arguments)
 
 

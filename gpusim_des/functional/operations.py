@@ -58,6 +58,19 @@ COLLECTIVES = frozenset({"shfl", "shfl_up", "shfl_down", "shfl_xor", "ballot", "
 """Operations in which lanes of a warp meet."""
 
 
+COPIES = frozenset(
+    {
+        "pipeline_memcpy_async",
+        "pipeline_commit",
+        "pipeline_wait_prior",
+        "shared_barrier",
+        "memcpy_async_bulk",
+        "barrier_wait",
+    }
+)
+"""Asynchronous copies from global to shared memory, and what belongs to them."""
+
+
 class Atomics:
     """Atomic operations of device and shared arrays, for thread-style kernels; all return the old value."""
 
@@ -168,3 +181,34 @@ class Thread:
     @operation
     def activemask(self) -> Any:
         """Bit k set if lane k is active (32-bit unsigned)."""
+
+    @operation
+    def pipeline_memcpy_async(self, dst: Any, dst_index: Any, src: Any, src_index: Any) -> Any:
+        """Start copying an element of 4, 8 or 16 bytes from global to shared memory, without a register.
+
+        The element is in shared memory when this thread has waited for the group of the copy.
+        """
+
+    @operation
+    def pipeline_commit(self) -> Any:
+        """End a group: it has all copies that this thread started since the last one."""
+
+    @operation
+    def pipeline_wait_prior(self, n: Any) -> Any:
+        """Wait until at most the `n` newest groups that this thread has committed are unfinished."""
+
+    @operation
+    def shared_barrier(self, name: Any = None) -> Any:
+        """Barrier for bulk copies, 8 bytes of shared memory: one for each name, or one for this call."""
+
+    @operation
+    def memcpy_async_bulk(self, dst: Any, dst_start: Any, src: Any, src_start: Any, count: Any, bar: Any) -> Any:
+        """Start copying `count` contiguous elements from global to shared memory; for one thread of the block.
+
+        Both ends begin at a multiple of 16 bytes, and so does the size. The copy belongs to the phase of `bar` that
+        this thread would wait for next.
+        """
+
+    @operation
+    def barrier_wait(self, bar: Any) -> Any:
+        """Wait for the bulk copies of the present phase of `bar`; this thread is in the next phase afterwards."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import atomics
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, Barrier, Operation
+from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, COPIES, Barrier, Operation
+from gpusim_des.functional.scalar_copies import copy
 from gpusim_des.functional.scalar_steps import Meeting
 from gpusim_des.functional.tracked import Value
 from gpusim_des.trace import OpClass
@@ -31,6 +32,8 @@ def operate(
     if name == "threadfence":
         runtime.step(place, OpClass.FENCE, ())
         return None
+    if name in COPIES:
+        return (yield from copy(runtime, place, name, arguments))
     assert name in COLLECTIVES
     return (yield from _meet(runtime, place, name, arguments))
 

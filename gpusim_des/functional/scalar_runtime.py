@@ -10,6 +10,7 @@ import numpy as np
 from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import instructions
+from gpusim_des.functional.bulk_copies import SharedBarrier
 from gpusim_des.functional.kernel_source import Compiled, is_helper
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.masked_control import SPINS, bounds_of, is_rising
@@ -18,6 +19,7 @@ from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.operations import Barrier, Operation
 from gpusim_des.functional.provenance import MOST_CARRIED
 from gpusim_des.functional.runtime import Array, Runtime
+from gpusim_des.functional.scalar_copies import Groups
 from gpusim_des.functional.scalar_operations import operate
 from gpusim_des.functional.scalar_steps import Key, Meeting, Step
 from gpusim_des.functional.source import Site
@@ -40,6 +42,7 @@ class ScalarRuntime(Runtime):
         compile_function: Callable[[Callable[..., Any]], Compiled],
         counting: Counting,
         shared: Callable[..., SharedArray],
+        barrier: Callable[[Any, Key, Site], SharedBarrier],
         check: Callable[[str, Array, int, int, str, Site], None],
     ) -> None:
         super().__init__(kernel_name, names, types, learning=False)
@@ -47,6 +50,8 @@ class ScalarRuntime(Runtime):
         self._compile = compile_function
         self._counting = counting
         self.declare_shared = shared
+        self.declare_barrier = barrier
+        self.groups = Groups()
         self._check = check
         self._path: list[int] = []
         self._frames: list[tuple[Any, ...]] = []

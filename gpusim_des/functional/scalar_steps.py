@@ -27,10 +27,13 @@ class Step(NamedTuple):
     array: Array | None = None
     flat: int = 0
     taken: bool = False
+    target: SharedArray | None = None
+    """Where an asynchronous copy goes."""
+    target_flat: int = 0
 
 
 class Meeting(NamedTuple):
-    """Where a thread waits: for the block at a barrier, or for its warp at an operation of several lanes."""
+    """Where a thread waits: for its block at a barrier or a bulk copy, for its warp at an operation of lanes."""
 
     key: Key
     name: str
