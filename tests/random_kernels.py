@@ -255,8 +255,10 @@ class Writer:
 
     def memory(self, indent: int) -> None:
         """Accesses without races: own elements, and atomics whose order does not matter."""
-        kind = self.number(0, 7)
-        if kind == 0:
+        kind = self.number(0, 8)
+        if kind == 8 and self.has_barriers:
+            self.own_copy(indent)
+        elif kind == 0:
             self.write(indent, f"OI[me] = {self.integer(2)}")
         elif kind == 1:
             self.write(indent, f"OF[me] = {self.floating(2)}")
@@ -274,8 +276,35 @@ class Writer:
             value = self.integer(2) if self.chance(60) else self.clamped(self.floating(2))
             self.write(indent, f"loc[{self.number(0, 2)}] = {value}")
 
+    def own_copy(self, indent: int) -> None:
+        """Asynchronous copies of a thread into elements that nobody else touches."""
+        for _ in range(self.number(1, 2)):
+            where = f"({self.one_of('0', '1', 'a & 1')}, t.linear)"
+            self.write(indent, f"t.pipeline_memcpy_async(P, {where}, I, ({self.integer(1)}) % n)")
+            if self.chance(70):
+                self.write(indent, "t.pipeline_commit()")
+        if self.chance(70):
+            prior = self.one_of("0", "1", "2", f"({self.integer(1)}) % 3")
+            self.write(indent, f"t.pipeline_wait_prior({prior})")
+        self.write(indent, f"b = P[{self.one_of('0', '1')}, t.linear]")
+
+    def bulk_copy(self, indent: int) -> None:
+        """Bulk copies that all threads wait for; the barrier after it keeps the next copy from who still reads."""
+        name = self.one_of("bar", "baz")
+        for _ in range(self.number(1, 2)):
+            begin = self.one_of("0", "8", "16", "4 * (a & 3)")
+            ends = f"Q, {begin}, I, 4 * (({self.integer(1)}) & 7), {self.one_of('4', '8', '4 + 4 * (a & 1)')}"
+            self.write(indent, f"if t.linear == {self.number(0, 99)} % nt:")
+            self.write(indent + 1, f"t.memcpy_async_bulk({ends}, {name})")
+        self.write(indent, f"t.barrier_wait({name})")
+        self.write(indent, f"b = Q[({self.integer(2)}) % 32]")
+        self.write(indent, "yield t.syncthreads()")
+
     def exchange(self, indent: int) -> None:
         """Threads of a block exchange values through shared memory, in uniform control flow."""
+        if self.chance(30):
+            self.bulk_copy(indent)
+            return
         self.write(indent, f"S[t.linear] = {self.integer(2)}")
         self.write(indent, "yield t.syncthreads()")
         self.write(indent, f"b = S[({self.integer(2)}) % nt]")
@@ -317,9 +346,12 @@ class Writer:
             self.write(1, text)
         self.write(1, f"loc = [0, {self.one_of('a', '2', '0.5')}, {self.one_of('b', 'f', '7')}]")
         if self.has_barriers:
+            self.write(1, 'Q = t.shared("Q", 32, np.int32)')
             self.write(1, 'S = t.shared("S", 128, np.int32)')
             self.write(1, 'T = t.shared("T", (43, 3), np.int32)')
             self.write(1, 'C = t.shared("C", 8, np.int32)')
+            self.write(1, 'P = t.shared("P", (2, 128), np.int32)')
+            self.write(1, "bar, baz = t.shared_barrier(), t.shared_barrier()")
             self.write(1, "T[t.linear // 3, t.linear % 3] = t.lane")
             self.write(1, "for z in range(t.linear, 8, nt):")
             self.write(2, "C[z] = 0")

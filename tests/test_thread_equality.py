@@ -58,7 +58,7 @@ def assert_equal_traces(one: Launch, other: Launch) -> None:
     for number in range(one.config.blocks):
         pairs = zip(one.trace.block(number), other.trace.block(number), strict=True)
         for warp, (a, b) in enumerate(pairs):
-            for field in ("ops", "lanes", "lines", "dep_start", "deps"):
+            for field in ("ops", "lanes", "lines", "dep_start", "deps", "operands"):
                 x, y = getattr(a.stream, field), getattr(b.stream, field)
                 assert np.array_equal(x, y), f"block {number} warp {warp}: {field}"
             assert np.array_equal(a.footprint.quarter_cycles, b.footprint.quarter_cycles)
