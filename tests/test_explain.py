@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cache
+from pathlib import Path
 
 import pytest
 
 import gpusim_des as gs
 from gpusim_des.timeline import KernelTiming, WarpState, metrics
+from gpusim_des.timeline.metrics import PIPES
 from tests.ten_kernels import KERNELS, simulate
 
 SAYS = {
@@ -76,8 +78,25 @@ def test_what_is_not_modelled_is_none_and_says_so() -> None:
     figures = metrics(off)
     for name in ("l1tex__t_sector_hit_rate.pct", "lts__t_sector_op_read_hit_rate.pct", "lts__t_sectors_op_read.sum"):
         assert figures[name].value is None
-        assert str(figures[name]) == "not modelled"
+        assert str(figures[name]) == "not modelled with caches off"
     assert "L2" not in off.explain()
+
+
+def test_a_rate_of_nothing_is_no_zero() -> None:
+    """The divergent loop loads nothing, so there is no hit rate, although the caches are modelled."""
+    figures = timing("divergent loop").metrics()
+    assert figures["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"].value == 0
+    assert str(figures["l1tex__t_sector_hit_rate.pct"]) == "nothing was asked for"
+
+
+def test_the_table_of_metrics_lists_every_name() -> None:
+    table = (Path(gs.__file__).parent / "timeline" / "metrics.md").read_text()
+    rows = {line.split("`")[1] for line in table.splitlines() if line.startswith("| `")}
+    states, pipes = (s.suffix for s in WarpState), PIPES
+    listed = {r for r in rows if "<" not in r}
+    listed |= {r.replace("<state>", state) for state in states for r in rows if "<state>" in r}
+    listed |= {r.replace("<pipe>", pipe) for pipe in pipes for r in rows if "<pipe>" in r}
+    assert listed == set(timing("tiny grid").metrics())
 
 
 @pytest.mark.parametrize("state", [s for s in WarpState if s is not WarpState.SELECTED])

@@ -24,16 +24,27 @@ PIPES = {
 """Nsight Compute's pipe → the classes of instructions that run on it here."""
 
 
+LSU_CLASSES = frozenset(
+    {
+        *("global_load", "global_store", "global_atomic", "async_copy", "bulk_copy"),
+        *("shared_load", "shared_store", "shared_atomic", "shuffle"),
+    }
+)
+"""Classes that pass through the load/store unit."""
+
+
 class Metric(NamedTuple):
-    """A value with its unit; the value is ``None`` where this run did not model it."""
+    """A value with its unit; ``None`` where this run did not model it, or asked for nothing of the kind."""
 
     value: float | None
     unit: str
     meaning: str
+    absence: str = "not modelled"
+    """What to say instead of a value that is ``None``."""
 
     def __str__(self) -> str:
         if self.value is None:
-            return "not modelled"
+            return self.absence
         shown = f"{self.value:,.0f}" if self.value == int(self.value) else f"{self.value:,.4g}"
         return f"{shown} {self.unit}".rstrip()
 
@@ -80,6 +91,12 @@ _FIXED: tuple[_Rule, ...] = (
     ),
     ("launch__waves_per_multiprocessor", "", "blocks over blocks resident at a time", lambda k: k.waves),
     ("smsp__inst_executed.sum", "inst", "issued warp instructions", lambda k: k.warp_instructions),
+    (
+        "sm__inst_executed_pipe_lsu.sum",
+        "inst",
+        "issued memory instructions and shuffles",
+        lambda k: sum(count for name, count in k.instructions.items() if name in LSU_CLASSES),
+    ),
     (
         "smsp__thread_inst_executed_per_inst_executed.ratio",
         "thread/inst",
@@ -161,7 +178,7 @@ def _pipe_rules(pipe: str) -> tuple[_Rule, _Rule]:
         (
             f"sm__pipe_{pipe}_cycles_active.avg.pct_of_peak_sustained_active",
             "%",
-            f"busy time of the {' and '.join(classes)} pipe{'s' * (len(classes) > 1)}, the busier one if there are two",
+            f"busy time of the {classes[0]} pipe" if len(classes) == 1 else f"of the busier of {' and '.join(classes)}",
             lambda k: 100 * max(k.pipe_utilization.get(name, 0.0) for name in classes),
         ),
     )
@@ -194,7 +211,8 @@ def metrics(kernel: KernelTiming) -> dict[str, Metric]:
     >>> str(figures["dram__bytes_read.sum"]), str(figures["l1tex__t_sector_hit_rate.pct"])
     ('128 byte', '0 %')
     >>> str(dev.simulate(caches="off").kernels[0].metrics()["l1tex__t_sector_hit_rate.pct"])
-    'not modelled'
+    'not modelled with caches off'
     """
     rules = [*_FIXED, *(rule for pipe in PIPES for rule in _pipe_rules(pipe)), *map(_stall_rule, kernel.stalls)]
-    return {name: Metric(value(kernel), unit, meaning) for name, unit, meaning, value in rules}
+    absence = "not modelled with caches off" if kernel.l2_sectors is None else "nothing was asked for"
+    return {name: Metric(value(kernel), unit, meaning, absence) for name, unit, meaning, value in rules}
