@@ -1,4 +1,4 @@
-"""The trace: streams shared by warps that did the same, footprints per warp, spilling to a file, traces by hand."""
+"""The trace (W1): streams shared by warps that did the same and footprints (W3), spilling to a file (W4), by hand."""
 
 from __future__ import annotations
 
@@ -276,6 +276,7 @@ def test_a_launch_without_instructions() -> None:
 
 
 def test_assumptions_of_a_launch() -> None:
+    """W5: without an argument 32 registers per thread, and the report says so."""
     done, _ = launch(64, 1, 1)
     assert done.trace.assumptions == ("32 registers per thread (not given at launch)",)
     dev = gs.Device("h100-sxm")

@@ -1,4 +1,4 @@
-"""Ctrl-C during a simulation: it ends between two events, so that what was simulated stays consistent."""
+"""Rule F1: a simulation that is interrupted ends between two events, so that what was simulated stays consistent."""
 
 from __future__ import annotations
 

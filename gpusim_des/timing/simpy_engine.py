@@ -96,7 +96,7 @@ class SimpyEngine:
             self._stop.succeed(reason)
 
     def _end_early(self, reason: str, max_cycles: int | None) -> NoReturn:
-        """Record what is under way up to now, and raise."""
+        """Record what is under way up to now, and raise (F1)."""
         cycle = self.env.now // self.gpu.sm_period_fs
         for sm in self.block_scheduler.sms:
             sm.cut(cycle)
