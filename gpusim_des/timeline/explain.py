@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from gpusim_des.timeline.states import WarpState
-from gpusim_des.units import format_bytes
 
 if TYPE_CHECKING:
     from gpusim_des.timeline.kernel import KernelTiming
@@ -15,6 +14,10 @@ BUSY = 0.6
 
 IDLE_SMS = 0.6
 """Below this share of active SM cycles, SMs without work are the first thing to say."""
+
+
+SCATTERED = 8
+"""Sectors of a load or store from which on coalescing is the first thing to try: doubles need 8."""
 
 
 class Limit(NamedTuple):
@@ -36,6 +39,13 @@ def explain(k: KernelTiming) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %"
+
+
+def _size(nbytes: int) -> str:
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.3g} {unit}"
+    return f"{nbytes} bytes"
 
 
 def _limits(k: KernelTiming) -> list[Limit]:
@@ -124,39 +134,37 @@ def _is_it_hidden(k: KernelTiming, first: Limit | None) -> str:
 
 
 def _what_next(k: KernelTiming, first: Limit | None) -> str:
-    sectors = _sectors_per_request(k)
     lanes = k.thread_instructions / k.warp_instructions
     if first is not None:
-        return _relief(k, first, sectors, lanes)
+        return _relief(k, first, lanes)
     if k.active_share < IDLE_SMS:
         if k.waves < 1:
             return f"Launch more and smaller blocks: at least {k.sms} for one on every SM, {_full(k)} to fill them all."
         return "Make the blocks equally long, or smaller, so that the last ones do not run alone."
-    if sectors > 8:
-        return _coalesce(sectors)
-    return _shorten(k, k.main_stall, lanes)
+    return _scattered(k) or _shorten(k, k.main_stall, lanes)
 
 
 def _full(k: KernelTiming) -> str:
     return f"{k.sms * k.blocks_per_sm:,}"
 
 
-def _sectors_per_request(k: KernelTiming) -> float:
-    """Sectors that one global load asks for, mean; 0 where that is not modelled."""
-    requests = k.instructions.get("global_load", 0) + k.instructions.get("async_copy", 0)
-    return k.l1_sectors / requests if k.l1_sectors and requests else 0.0
-
-
-def _coalesce(sectors: float) -> str:
+def _scattered(k: KernelTiming) -> str:
+    """What to say of loads or stores that touch far more sectors than neighbouring elements would; empty if none do."""
+    loads = k.instructions.get("global_load", 0) + k.instructions.get("async_copy", 0)
+    kinds = (("loads", k.l1_sectors or 0, loads), ("stores", k.stored_sectors, k.instructions.get("global_store", 0)))
+    scattered = [(total, name, total / count) for name, total, count in kinds if count and total > SCATTERED * count]
+    if not scattered:
+        return ""
+    _, name, sectors = max(scattered)
     return (
-        f"Coalesce the loads: each touches {sectors:.0f} sectors, 4 would do for neighbouring floats; let neighbouring "
-        "threads read neighbouring elements, or go through shared memory."
+        f"Coalesce the {name}: each touches {sectors:.0f} sectors, 4 would do for neighbouring floats; let "
+        "neighbouring threads access neighbouring elements, or go through shared memory."
     )
 
 
-def _relief(k: KernelTiming, first: Limit, sectors: float, lanes: float) -> str:
-    if first.key in ("dram", "l2", "load_store") and sectors > 8:
-        return _coalesce(sectors)
+def _relief(k: KernelTiming, first: Limit, lanes: float) -> str:
+    if first.key in ("dram", "l2", "load_store") and (scattered := _scattered(k)):
+        return scattered
     if first.key == "shared":
         wavefronts = _wavefronts(k)
         if wavefronts > 2:
@@ -166,7 +174,7 @@ def _relief(k: KernelTiming, first: Limit, sectors: float, lanes: float) -> str:
             )
         return "Keep more values in registers: compute several elements per thread from each value that is loaded."
     remedies = {
-        "dram": f"Move fewer bytes ({format_bytes(k.dram_bytes)} now): smaller types, more reuse, kernels merged.",
+        "dram": f"Move fewer bytes ({_size(k.dram_bytes)} now): smaller types, more reuse, kernels merged.",
         "l2": "Load each value once into shared memory or registers and use it several times.",
         "load_store": "Use wider loads (two or four elements per thread): fewer instructions for the same bytes.",
         "channel": "Change the pitch of the arrays or the order of the accesses so that they spread over all channels.",

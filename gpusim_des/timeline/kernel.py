@@ -56,6 +56,8 @@ class KernelTiming:
     l2_sectors: int | None = None
     """Sectors that loads and atomics asked the L2 for."""
     l2_hit_sectors: int | None = None
+    stored_sectors: int = 0
+    """Sectors of all stores, and of atomics whose result nobody reads."""
     instructions: dict[str, int] = field(default_factory=dict)
     """Issued warp instructions by class, for example ``fp32``; classes without any are left out."""
     thread_instructions: int = 0

@@ -38,6 +38,7 @@ class KernelRun:
         self.global_quarter_cycles = 0
         self.l1_sectors = 0
         self.l1_hit_sectors = 0
+        self.stored_sectors = 0
         self.l2_sectors = 0
         self.l2_hit_sectors = 0
         self.read_granules = 0
@@ -125,6 +126,7 @@ class KernelRun:
             l1_hit_sectors=self.l1_hit_sectors if on else None,
             l2_sectors=self.l2_sectors if on else None,
             l2_hit_sectors=self.l2_hit_sectors if on else None,
+            stored_sectors=self.stored_sectors,
             instructions={op.label: self.mix[op] for op in OpClass if self.mix[op]},
             thread_instructions=self.thread_instructions,
             pipe_utilization=self._pipe_utilization(active),

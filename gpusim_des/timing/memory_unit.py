@@ -22,6 +22,10 @@ _GLOBAL_LOAD, _ASYNC_COPY, _BULK_COPY = OpClass.GLOBAL_LOAD, OpClass.ASYNC_COPY,
 _GLOBAL_STORE, _GLOBAL_ATOMIC = OpClass.GLOBAL_STORE, OpClass.GLOBAL_ATOMIC
 
 
+AFTER_ALL_PARTS = 255
+"""In place of a sub-partition, in the order of simultaneous events (T2)."""
+
+
 class MemorySm(Receiver, Protocol):
     """What the unit needs to know of its SM."""
 
@@ -66,6 +70,8 @@ class MemoryUnit:
         self._gpu = gpu
         self._period_fs = gpu.sm_period_fs
         self._waiting: deque[Instruction] = deque()
+        self._watched_fs: int | None = None
+        """Time at which the buffer will be looked at again."""
         self._copy_sector_fs = -(-SECTOR_BYTES * gpu.sm_period_fs // gpu.bulk_bytes_per_cycle)
 
     # The unit itself ------------------------------------------------------------------------------------------------
@@ -87,6 +93,7 @@ class MemoryUnit:
             warp.global_access += 1
             if op is _GLOBAL_STORE or (op is _GLOBAL_ATOMIC and index in warp.program.unread):
                 stored = sum(packet.sectors for packet in packets)
+                run.stored_sectors += stored
         instruction = Instruction(warp, index, op, quarter_cycles, packets, stored, cycle, queue)
         if self._waiting or (stored and not self.buffer.has_room(stored, self._memory.env.now)):
             warp.in_flight += 1
@@ -109,13 +116,18 @@ class MemoryUnit:
             self._watch_buffer()
 
     def _watch_buffer(self) -> None:
+        """Come back at the next acknowledgement that is known; there may be none yet."""
         time_fs = self.buffer.next_release_fs
-        if time_fs is not None:
-            Occurrence(self._memory.env, time_fs, order(Kind.REPLY, self._sm.number), [self._go_on])
+        if time_fs is None or (self._watched_fs is not None and self._watched_fs <= time_fs):
+            return
+        self._watched_fs = time_fs
+        Occurrence(self._memory.env, time_fs, order(Kind.REPLY, self._sm.number, AFTER_ALL_PARTS), [self._go_on])
 
     def _go_on(self, _: Any) -> None:
         """Perform what has waited for the store buffer, as far as there is room now."""
         now = self._memory.env.now
+        if self._watched_fs == now:
+            self._watched_fs = None
         while self._waiting and (not self._waiting[0].stored or self.buffer.has_room(self._waiting[0].stored, now)):
             instruction = self._waiting.popleft()
             leaves, done = self._perform(instruction, max(4 * instruction.cycle, -(-4 * now // self._period_fs)))
