@@ -8,6 +8,7 @@ from gpusim_des import analytic, views
 from gpusim_des.device import Device, Launch
 from gpusim_des.errors import (
     BoundsError,
+    CycleLimitError,
     DeadlockError,
     DeviceMemoryError,
     KernelError,
@@ -15,6 +16,7 @@ from gpusim_des.errors import (
     MaskError,
     ModelError,
     SimError,
+    SimulationInterrupted,
     TraceError,
 )
 from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
@@ -38,6 +40,7 @@ __all__ = [
     "BoundsError",
     "CopyReport",
     "Counters",
+    "CycleLimitError",
     "DeadlockError",
     "Device",
     "DeviceArray",
@@ -53,6 +56,7 @@ __all__ = [
     "ModelError",
     "SimError",
     "Simulation",
+    "SimulationInterrupted",
     "ThreadKernel",
     "Timeline",
     "TraceError",

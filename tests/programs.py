@@ -146,7 +146,7 @@ def gpus(draw: st.DrawFn, /, **fixed: Any) -> GPU:
         "port_in": draw(st.sampled_from([32, 64])),
         "port_out": draw(st.sampled_from([32, 64])),
         "dram_channels": draw(st.integers(1, 5)),
-        "channel_hash": draw(st.sampled_from(["linear", "xor"])),
+        "channel_hash": draw(st.sampled_from(["linear", "rotated"])),
         "dram_granule": draw(st.sampled_from([32, 64])),
         "dram_efficiency_write": draw(st.sampled_from([1, "3/4"])),
         "dram_efficiency_mixed": draw(st.sampled_from([1, "2/3"])),

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from gpusim_des.timeline import Cause, StateSpan, Timeline, WarpState, why
 from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import Instruction, KernelTrace, OpClass, WarpTrace
-from tests.programs import BARRIER, BRANCH, TINY, Case, cases, fp32, load, op, run, sfu, store
+from tests.programs import BARRIER, BRANCH, TINY, Case, cases, fp32, load, op, run, sfu, store, trace
 
 ONE_SCHEDULER = TINY.replace(sub_partitions=1)
 
@@ -123,8 +123,16 @@ def test_a_wait_that_never_ended() -> None:
 
 def test_what_was_not_recorded_cannot_be_asked_for() -> None:
     timeline = run(TINY, [[fp32()]])
-    with pytest.raises(ValueError, match="warp 3 of block 0 of kernel 0 was not recorded: simulate with detail='warp'"):
-        why(timeline, warp=3, cycle=0)
+    unwatched = simulate(TINY, [trace([[fp32()]])], detail="warp", watch=[1])
+    with pytest.raises(ValueError, match="warp 0 of block 0 of kernel 0 was not recorded: simulate with detail='warp'"):
+        why(unwatched, warp=0, cycle=0)
+    for place, message in (
+        ({"warp": 3}, "warp 3 is not there: kernel k has warps 0 to 0"),
+        ({"warp": 0, "block": 7}, "block 7 is not there: kernel k has blocks 0 to 0"),
+        ({"warp": 0, "kernel": 2}, "kernel 2 is not there: the simulation has kernels 0 to 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            why(timeline, cycle=0, **place)
     with pytest.raises(
         ValueError, match="cycle 9 is outside the residency of warp 0: it is resident from cycle 0 to 3"
     ):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import gpusim_des as gs
@@ -18,7 +20,11 @@ SAYS = {
     "strided copy": ("DRAM limits", "long_scoreboard", "Coalesce the loads: each touches 32 sectors"),
     "naive matmul": ("load/store units limit", "global memory instructions", "Coalesce the loads: each touches 16 sec"),
     "tiled matmul": ("load/store units limit", "shared memory", "Keep more values in registers"),
-    "transpose with conflicts": ("load/store units limit", "shared memory", "Remove bank conflicts", "16 passes"),
+    "transpose with conflicts": (
+        "load/store units limit",
+        "shared memory",
+        "Remove bank conflicts: a shared load takes 32 passes",
+    ),
     "reduction": ("Latency limits", "which is not hidden", "more elements per thread"),
     "histogram with one hot bin": ("Atomic operations on few addresses limit", "Combine first"),
     "divergent loop": ("int pipes limit", "Avoid divergence: only 17 of 32 lanes"),
@@ -116,6 +122,8 @@ def test_every_stall_has_a_remedy(state: WarpState) -> None:
     text = quiet.explain()
     assert f"99 % of their time in {state.suffix}" in text
     assert text.startswith("Latency limits this kernel")
+    if state is WarpState.BRANCH_RESOLVING:
+        assert text.endswith("Unroll the loops: their counters and branches cost more than what they do.")
 
 
 def test_an_empty_kernel_has_nothing_to_explain() -> None:
@@ -126,3 +134,52 @@ def test_an_empty_kernel_has_nothing_to_explain() -> None:
 
 def _nothing(blk: gs.Block) -> None:
     pass
+
+
+@gs.kernel
+def shared_counter(t: Any, c: Any) -> Any:
+    counter = t.shared("counter", (1,), np.int32)
+    for _ in range(16):
+        counter.atomic_add(0, 1)
+    yield t.syncthreads()
+    c[t.blockIdx.x * t.blockDim.x + t.threadIdx.x] = counter[0]
+
+
+@gs.kernel
+def long_loop(t: Any, c: Any) -> None:
+    x = np.float32(1)
+    for _ in range(400):
+        x = x * np.float32(0.5) + np.float32(1)
+    c[t.blockIdx.x * t.blockDim.x + t.threadIdx.x] = x
+
+
+@gs.kernel
+def one_element(t: Any, c: Any) -> None:
+    c[t.blockIdx.x * t.blockDim.x + t.threadIdx.x] = np.float32(1)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "blocks", "threads", "says"),
+    [
+        (shared_counter, 16, 256, ("load/store units limit", "Spread the atomic operations: one takes 32 passes")),
+        (one_element, 512, 64, ("Block launch limits", "Use larger blocks")),
+    ],
+    ids=["a shared counter", "many small blocks"],
+)
+def test_what_the_ten_kernels_do_not_show(kernel: Any, blocks: int, threads: int, says: tuple[str, ...]) -> None:
+    dev = gs.Device(gs.load_gpu("h100-sxm").slice(sms=4))
+    dev.launch(
+        kernel, blocks, threads, dev.malloc(blocks * threads, np.int32 if kernel is shared_counter else np.float32)
+    )
+    text = dev.simulate(detail="kernel").explain()
+    for part in says:
+        assert part in text
+
+
+def test_a_stopped_simulation_says_so() -> None:
+    dev = gs.Device("tiny")
+    dev.launch(long_loop, 2, 64, dev.malloc(128, np.float32))
+    with pytest.raises(gs.CycleLimitError) as stopped:
+        dev.simulate(max_cycles=200)
+    assert isinstance(stopped.value.partial, gs.Simulation)
+    assert stopped.value.partial.explain().startswith("long_loop: Up to cycle 200, where the simulation was stopped: ")

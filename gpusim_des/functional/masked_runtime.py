@@ -275,8 +275,8 @@ class MaskedRuntime(MaskedControl):
         """``yield t.syncthreads()``."""
         if not isinstance(token, Barrier):
             raise KernelError(
-                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads(), "
-                "nothing else"
+                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads() "
+                "and nothing else; call the others without yield"
             )
         if not self.learning:
             self.machine.barrier(self.mask, (), self.sites[place])

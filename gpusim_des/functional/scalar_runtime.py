@@ -326,8 +326,8 @@ class ScalarRuntime(Runtime):
         """``yield t.syncthreads()``."""
         if not isinstance(token, Barrier):
             raise KernelError(
-                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads(), "
-                "nothing else"
+                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads() "
+                "and nothing else; call the others without yield"
             )
         made = self.step(place, OpClass.BARRIER, ())
         yield Meeting(made[0], "barrier", self.sites[place], {})

@@ -30,7 +30,7 @@ TENSOR_TYPES = ("fp16", "bf16", "tf32", "fp64", "int8", "fp8")
 
 YES_NO = ("yes", "no")
 
-CHANNEL_HASHES = ("xor", "linear")
+CHANNEL_HASHES = ("rotated", "linear")
 """How addresses are spread over the DRAM channels (rule M4)."""
 
 

@@ -34,7 +34,8 @@ def explain(k: KernelTiming) -> str:
         return "The kernel issued no instruction. There is nothing to hide. Launch one that does some work."
     limits = sorted(_limits(k), key=lambda limit: -limit.share)
     first = limits[0] if limits[0].share >= BUSY else None
-    return " ".join((_what_limits(k, first, limits[0]), _is_it_hidden(k, first), _what_next(k, first)))
+    begin = "" if k.complete else f"Up to cycle {k.cycles:,}, where the simulation was stopped: "
+    return begin + " ".join((_what_limits(k, first, limits[0]), _is_it_hidden(k, first), _what_next(k, first)))
 
 
 def _percent(share: float) -> str:
@@ -59,6 +60,7 @@ def _limits(k: KernelTiming) -> list[Limit]:
             k.issue_slot_utilization * active,
             "Instruction issue limits this kernel: {} of the issue slots are used",
         ),
+        Limit("dispatch", k.dispatch_utilization, "Block launch limits this kernel: it goes on for {} of the time"),
         Limit(
             "atomics",
             k.busiest_atomic_unit,
@@ -112,7 +114,17 @@ _WAITING_FOR = {
 }
 
 
-_QUEUES = ("lg_throttle", "mio_throttle", "math_pipe_throttle")
+_MEMORY_LIMITS = ("load_store", "shared", "l2", "dram", "channel", "atomics")
+
+_QUEUES = {"lg_throttle": _MEMORY_LIMITS, "mio_throttle": ("load_store", "shared")}
+"""Limits in front of which warps queue in a state; in front of pipes it is ``math_pipe_throttle``."""
+
+
+def _is_queue(k: KernelTiming, stall: str, first: Limit) -> bool:
+    """Tell whether a state is the queue in front of what limits the kernel."""
+    if stall == "math_pipe_throttle":
+        return first.key in k.pipe_utilization
+    return first.key in _QUEUES.get(stall, ())
 
 
 def _is_it_hidden(k: KernelTiming, first: Limit | None) -> str:
@@ -121,7 +133,7 @@ def _is_it_hidden(k: KernelTiming, first: Limit | None) -> str:
         return "Warps never wait."
     share = _percent(k.stalls[stall] / k.resident_warp_cycles)
     text = f"Warps spend {share} of their time in {stall} ({_WAITING_FOR[stall]}), "
-    if first is not None and stall in _QUEUES:
+    if first is not None and _is_queue(k, stall, first):
         return f"{text}which is the queue in front of it: more warps would only make it longer."
     if first is not None and stall != WarpState.NOT_SELECTED.suffix:
         return f"{text}which is hidden: what limits the kernel is busy meanwhile, more warps would only wait longer."
@@ -166,19 +178,14 @@ def _relief(k: KernelTiming, first: Limit, lanes: float) -> str:
     if first.key in ("dram", "l2", "load_store") and (scattered := _scattered(k)):
         return scattered
     if first.key == "shared":
-        wavefronts = _wavefronts(k)
-        if wavefronts > 2:
-            return (
-                f"Remove bank conflicts: a shared memory instruction takes {wavefronts:.0f} passes, 1 would do; pad "
-                "the rows of the array by one element."
-            )
-        return "Keep more values in registers: compute several elements per thread from each value that is loaded."
+        return _relieve_shared(k)
     remedies = {
         "dram": f"Move fewer bytes ({_size(k.dram_bytes)} now): smaller types, more reuse, kernels merged.",
         "l2": "Load each value once into shared memory or registers and use it several times.",
         "load_store": "Use wider loads (two or four elements per thread): fewer instructions for the same bytes.",
         "channel": "Change the pitch of the arrays or the order of the accesses so that they spread over all channels.",
         "atomics": "Combine first: within a warp or in shared memory, and do one atomic operation for all of them.",
+        "dispatch": "Use larger blocks, or let each thread do several elements, so that fewer blocks have to start.",
         "fp64": "Use float32 where the precision allows it, or a GPU with more fp64 lanes.",
         "sfu": "Use fewer special functions: precompute, or replace divisions by multiplications.",
         "tensor": "This is what tensor cores are for: use a smaller type if the precision allows it.",
@@ -190,10 +197,27 @@ def _relief(k: KernelTiming, first: Limit, lanes: float) -> str:
     return "Do the same with fewer instructions: unroll loops, hoist index arithmetic, use wider loads."
 
 
-def _wavefronts(k: KernelTiming) -> float:
-    """Passes of a shared memory instruction or a shuffle, mean."""
-    count = sum(k.instructions.get(n, 0) for n in ("shared_load", "shared_store", "shared_atomic", "shuffle"))
-    return k.shared_utilization * k.sm_active_cycles / count if count else 0.0
+def _relieve_shared(k: KernelTiming) -> str:
+    name, wavefronts = _worst_shared(k)
+    if name == "shared_atomic" and wavefronts > 2:
+        return (
+            f"Spread the atomic operations: one takes {wavefronts:.0f} passes, because lanes meet at one address; "
+            "combine within the warp first, or keep several copies of the counters."
+        )
+    if wavefronts > 2:
+        return (
+            f"Remove bank conflicts: a {name.replace('_', ' ')} takes {wavefronts:.0f} passes, 1 would do; pad the "
+            "rows of the array by one element."
+        )
+    return "Keep more values in registers: compute several elements per thread from each value that is loaded."
+
+
+def _worst_shared(k: KernelTiming) -> tuple[str, float]:
+    """Class of shared memory instructions that takes most time in the load/store units, and its passes, mean."""
+    shared = ("shared_load", "shared_store", "shared_atomic", "shuffle")
+    passes = {name: count for name, count in k.wavefronts_per_instruction.items() if name in shared}
+    name = max(passes, key=lambda n: passes[n] * k.instructions.get(n, 0), default="shared_load")
+    return name, passes.get(name, 0.0)
 
 
 def _shorten(k: KernelTiming, stall: str, lanes: float) -> str:
@@ -202,6 +226,8 @@ def _shorten(k: KernelTiming, stall: str, lanes: float) -> str:
             f"Raise the occupancy from {_percent(k.theoretical_occupancy)} (limited by "
             f"{k.occupancy_limiter.replace('_', ' ')}), or give each thread more independent work."
         )
+    if stall == "branch_resolving" and lanes >= 24:
+        return "Unroll the loops: their counters and branches cost more than what they do."
     if stall == "branch_resolving" or (lanes < 24 and stall != "barrier"):
         return (
             f"Branch less: {lanes:.0f} of 32 lanes are active in an instruction, on average; unroll loops, and let the "
@@ -221,4 +247,5 @@ def _shorten(k: KernelTiming, stall: str, lanes: float) -> str:
         "no_instruction": "Let each block do more: starting and ending blocks costs more than what they do.",
         "none": "Run more warps.",
     }
-    return remedies[stall]
+    remedy = remedies[stall]
+    return remedy.replace(", or run more warps", "") if k.theoretical_occupancy == 1 else remedy

@@ -68,6 +68,10 @@ class KernelTiming:
     """Share of the active cycles in which the SMs' load/store units were busy, 0…1."""
     shared_utilization: float = 0.0
     """The part of it that shared memory and shuffles took."""
+    wavefronts_per_instruction: dict[str, float] = field(default_factory=dict)
+    """Cycles in the load/store unit of a memory instruction, mean, by class: the passes of a shared one."""
+    dispatch_utilization: float = 0.0
+    """Share of the duration in which the block scheduler waited out its interval between two placements, 0…1."""
     l2_utilization: float | None = None
     """Share of the duration in which the L2 slices were busy, mean over the slices, 0…1."""
     dram_utilization: float = 0.0

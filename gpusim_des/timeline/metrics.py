@@ -24,6 +24,12 @@ PIPES = {
 """Nsight Compute's pipe → the classes of instructions that run on it here."""
 
 
+SCALED: dict[str, tuple[tuple[float, str], ...]] = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s")),
+}
+"""Larger or smaller units in which values are shown, largest first."""
+
 LSU_CLASSES = frozenset(
     {
         *("global_load", "global_store", "global_atomic", "async_copy", "bulk_copy"),
@@ -45,8 +51,11 @@ class Metric(NamedTuple):
     def __str__(self) -> str:
         if self.value is None:
             return self.absence
-        shown = f"{self.value:,.0f}" if self.value == int(self.value) else f"{self.value:,.4g}"
-        return f"{shown} {self.unit}".rstrip()
+        value, unit = self.value, self.unit
+        if unit in SCALED:
+            value, unit = next(((value / f, u) for f, u in SCALED[unit] if value >= f), (value, unit))
+        shown = f"{value:,.0f}" if value == int(value) else f"{value:,.4g}"
+        return f"{shown} {unit}".rstrip()
 
 
 def _percent(share: float | None) -> float | None:
@@ -146,7 +155,7 @@ _FIXED: tuple[_Rule, ...] = (
         lambda k: 100 * _dram_share(k),
     ),
     (
-        "l1tex__lsu_writeback_active.avg.pct_of_peak_sustained_active",
+        "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active",
         "%",
         "busy time of the load/store units",
         lambda k: 100 * k.load_store_utilization,
@@ -176,7 +185,7 @@ def _pipe_rules(pipe: str) -> tuple[_Rule, _Rule]:
             lambda k: sum(k.instructions.get(name, 0) for name in classes),
         ),
         (
-            f"sm__pipe_{pipe}_cycles_active.avg.pct_of_peak_sustained_active",
+            f"sm__inst_executed_pipe_{pipe}.avg.pct_of_peak_sustained_active",
             "%",
             f"busy time of the {classes[0]} pipe" if len(classes) == 1 else f"of the busier of {' and '.join(classes)}",
             lambda k: 100 * max(k.pipe_utilization.get(name, 0.0) for name in classes),

@@ -70,6 +70,12 @@ def why(
     warp 0: wait from cycle 201 to 204 (3), ended by fp32 (instruction 1 of warp 0)
     warp 0: long_scoreboard from cycle 1 to 200 (199), ended by global load (instruction 0 of warp 0)
     """
+    if not 0 <= kernel < len(timeline.kernels):
+        raise ValueError(f"kernel {kernel} is not there: the simulation has kernels 0 to {len(timeline.kernels) - 1}")
+    timing = timeline.kernels[kernel]
+    for what, number, count in (("block", block, timing.blocks), ("warp", warp, timing.warps_per_block)):
+        if not 0 <= number < count:
+            raise ValueError(f"{what} {number} is not there: kernel {timing.name} has {what}s 0 to {count - 1}")
     warps = {h.warp: h for h in timeline.warps if h.kernel == kernel and h.block == block}
     if warp not in warps:
         raise ValueError(

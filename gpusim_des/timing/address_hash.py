@@ -11,6 +11,9 @@ from gpusim_des.gpu import GPU
 from gpusim_des.timing.cache import SECTORS_PER_LINE
 from gpusim_des.trace import LINE_BYTES, SECTOR_BYTES, WarpTrace
 
+MULTIPLIERS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9)
+"""The golden ratio's fraction times 2^64, and the first mixing factor of SplitMix64 (Steele, Lea and Flood 2014)."""
+
 Lines = tuple[tuple[int, int], ...]
 """Line numbers (address / 128), each with a mask of its sectors."""
 
@@ -33,22 +36,28 @@ Packets = tuple[Packet, ...]
 def channels_of(sectors: NDArray[np.int64], gpu: GPU) -> NDArray[np.int64]:
     """Channel of every sector number (address / 32).
 
-    ``linear`` deals interleave units out in turn. ``xor`` first folds the upper bits of the unit number onto the
-    lower ones, so that no power-of-two stride meets one channel only; the modulo comes last because the number of
-    channels need not be a power of two.
+    ``linear`` deals interleave units out in turn. ``rotated`` does as well, but begins each round at another channel,
+    found by scrambling the round's number: a stream still meets every channel once in a round, and no stride meets
+    few channels only.
 
     >>> from gpusim_des.gpu import load_gpu
     >>> channels_of(np.arange(0, 40, 8), load_gpu("tiny")).tolist()
     [0, 1, 2, 3, 0]
     """
     unit = sectors // (gpu.channel_interleave_bytes // SECTOR_BYTES)
-    if gpu.channel_hash == "xor":
-        bits = max(1, (gpu.dram_channels - 1).bit_length())
-        folded = unit.copy()
-        for shift in range(bits, 48, bits):
-            folded ^= unit >> shift
-        unit = folded
+    if gpu.channel_hash == "rotated":
+        unit = unit + _first_channel(unit // gpu.dram_channels, gpu.dram_channels)
     return unit % gpu.dram_channels
+
+
+def _first_channel(rounds: NDArray[np.int64], channels: int) -> NDArray[np.int64]:
+    """Channel at which each round over the channels begins: as good as random, but always the same."""
+    mixed = rounds.astype(np.uint64)
+    for multiplier, shift in zip(MULTIPLIERS, (17, 29), strict=True):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(multiplier)
+    high = mixed >> np.uint64(32)
+    return (high * np.uint64(channels) >> np.uint64(32)).astype(np.int64)
 
 
 def packets_of(warps: list[WarpTrace], gpu: GPU) -> list[list[Packets]]:

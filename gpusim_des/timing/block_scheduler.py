@@ -55,6 +55,7 @@ class BlockScheduler:
                     yield self._sleep()
                 sm = min(candidates, key=lambda sm: len(sm.blocks))
                 sm.accept(run, block, self._next_age)
+                run.blocks_placed += 1
                 self._next_age += run.trace.config.warps_per_block
                 self._next_fs = self._env.now + self._interval_fs
             self._queue.popleft()

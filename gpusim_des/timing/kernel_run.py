@@ -12,7 +12,7 @@ from gpusim_des.timing.order import Environment, Kind, Occurrence, order
 from gpusim_des.timing.program import PIPE_CLASSES, Program, Timing
 from gpusim_des.timing.resources import Demand
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import KernelTrace, OpClass, Stream
+from gpusim_des.trace import MEMORY_OPS, SHARED_OPS, KernelTrace, OpClass, Stream
 
 
 class KernelRun:
@@ -34,8 +34,8 @@ class KernelRun:
         self.thread_instructions = 0
         self.pipe_parts = [0] * len(PIPE_CLASSES)
         """Parts of cycles in which pipes were busy, over all of them (`gpusim_des.gpu.PIPE_FRACTION`)."""
-        self.shared_quarter_cycles = 0
-        self.global_quarter_cycles = 0
+        self.quarter_cycles = [0] * len(OpClass)
+        """Quarter-cycles in the load/store units, by class."""
         self.l1_sectors = 0
         self.l1_hit_sectors = 0
         self.stored_sectors = 0
@@ -45,6 +45,7 @@ class KernelRun:
         self.write_granules = 0
         self.start_fs = env.now
         self.end_fs = env.now
+        self.blocks_placed = 0
         self.blocks_retired = 0
         self.writes_under_way = 0
         self.done = Event(env)
@@ -100,6 +101,8 @@ class KernelRun:
         active = sum(end - start for stretches in self._active for start, end in stretches)
         use = self.use_after.since(self.use_before)
         on = self.caches
+        shared = sum(self.quarter_cycles[op] for op in SHARED_OPS)
+        elapsed = self.end_fs - self.start_fs
         slots = gpu.max_warps_per_sm * active
         reads = self.read_granules * gpu.dram_granule_bytes
         writes = self.write_granules * gpu.dram_granule_bytes
@@ -130,8 +133,14 @@ class KernelRun:
             instructions={op.label: self.mix[op] for op in OpClass if self.mix[op]},
             thread_instructions=self.thread_instructions,
             pipe_utilization=self._pipe_utilization(active),
-            load_store_utilization=(self.shared_quarter_cycles + self.global_quarter_cycles) / (4 * active or 1),
-            shared_utilization=self.shared_quarter_cycles / (4 * active or 1),
+            load_store_utilization=sum(self.quarter_cycles) / (4 * active or 1),
+            shared_utilization=shared / (4 * active or 1),
+            wavefronts_per_instruction={
+                op.label: self.quarter_cycles[op] / (4 * self.mix[op])
+                for op in OpClass
+                if op in MEMORY_OPS and self.mix[op]
+            },
+            dispatch_utilization=min(1.0, self.blocks_placed * gpu.dispatch_interval_fs / elapsed) if elapsed else 0.0,
             l2_utilization=use.mean(use.slices) if on else None,
             dram_utilization=use.mean(use.channels),
             busiest_channel=use.most(use.channels),

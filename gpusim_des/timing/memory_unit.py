@@ -85,10 +85,8 @@ class MemoryUnit:
         packets: Packets = ()
         stored = 0
         run = warp.block.run
-        if op in SHARED_OPS:
-            run.shared_quarter_cycles += quarter_cycles
-        else:
-            run.global_quarter_cycles += quarter_cycles
+        run.quarter_cycles[op] += quarter_cycles
+        if op not in SHARED_OPS:
             packets = warp.packets[warp.global_access]
             warp.global_access += 1
             if op is _GLOBAL_STORE or (op is _GLOBAL_ATOMIC and index in warp.program.unread):

@@ -144,7 +144,7 @@ def _name_issues(ax: Axes, rows: Sequence[WarpHistory], period: int, scale: int)
     shown = [
         (row, issue, last.cycle + 1 if last else warp.start_cycle)
         for row, warp in enumerate(rows)
-        for last, issue in zip([None, *warp.issues[:-1]], warp.issues, strict=True)
+        for last, issue in zip([None, *warp.issues], warp.issues, strict=False)
         if low <= issue.cycle * period / scale < high
     ]
     width, height = figure.size_in_points(ax)
