@@ -17,19 +17,30 @@ from hypothesis import strategies as st
 from gpusim_des.gpu import GPU, load_gpu
 from gpusim_des.timeline import Timeline, WarpHistory, WarpState
 from gpusim_des.timing.simulate import simulate
-from gpusim_des.trace import GLOBAL_OPS, Instruction, KernelTrace, OpClass, WarpTrace
+from gpusim_des.trace import GLOBAL_OPS, Instruction, KernelTrace, Mma, OpClass, WarpTrace
 
 TINY = load_gpu("tiny")
 """Latencies: int, fp32 4; fp64 8; sfu, shared, shuffle 20; barrier, branch 10; a lone load 200 cycles."""
 
 LETTERS = dict(zip(WarpState, "SBMDrLswGMPn-", strict=True)) | {WarpState.MEMBAR: "F"}
 
-Part = tuple[OpClass, tuple[int, ...], int, tuple[int, ...]]
+
+class Part(NamedTuple):
+    """One instruction of a program."""
+
+    kind: OpClass
+    deps: tuple[int, ...] = ()
+    quarters: int = 0
+    """Quarter-cycles in the load/store unit."""
+    sectors: tuple[int, ...] = ()
+    operand: int = 0
+    passes: tuple[int, ...] = ()
+    """Operations of an atomic on the busiest address of every sector."""
 
 
-def op(kind: OpClass, *deps: int, quarters: int = 0) -> Part:
-    """One instruction: what it depends on and its quarter-cycles in the load/store unit."""
-    return kind, deps, quarters, ()
+def op(kind: OpClass, *deps: int, quarters: int = 0, operand: int = 0) -> Part:
+    """One instruction that sends no sectors to memory: what it depends on, and its time in the load/store unit."""
+    return Part(kind, deps, quarters, operand=operand)
 
 
 def fp32(*deps: int) -> Part:
@@ -41,15 +52,42 @@ def sfu(*deps: int) -> Part:
 
 
 def load(sectors: Iterable[int], *deps: int, quarters: int = 4) -> Part:
-    return OpClass.GLOBAL_LOAD, deps, quarters, tuple(sectors)
+    return Part(OpClass.GLOBAL_LOAD, deps, quarters, tuple(sectors))
 
 
 def store(sectors: Iterable[int], *deps: int, quarters: int = 4) -> Part:
-    return OpClass.GLOBAL_STORE, deps, quarters, tuple(sectors)
+    return Part(OpClass.GLOBAL_STORE, deps, quarters, tuple(sectors))
+
+
+def atomic(sectors: Iterable[int], *deps: int, quarters: int = 4, passes: Iterable[int] = ()) -> Part:
+    return Part(OpClass.GLOBAL_ATOMIC, deps, quarters, tuple(sectors), passes=tuple(passes))
+
+
+def async_copy(sectors: Iterable[int], *deps: int, quarters: int = 4) -> Part:
+    return Part(OpClass.ASYNC_COPY, deps, quarters, tuple(sectors))
+
+
+def async_wait(*copies: int) -> Part:
+    return op(OpClass.ASYNC_WAIT, *copies)
+
+
+def bulk_copy(sectors: Iterable[int], *deps: int, phase: int = 0) -> Part:
+    """Start a copy that counts for a phase of a barrier in shared memory."""
+    return Part(OpClass.BULK_COPY, deps, 4, tuple(sectors), phase)
+
+
+def bulk_wait(phase: int = 0) -> Part:
+    return op(OpClass.BULK_WAIT, operand=phase)
+
+
+def tensor(*deps: int, shape: tuple[int, int, int] = (16, 8, 16), of: str = "fp16") -> Part:
+    """Multiply-accumulate of a warp, its factors of type `of`."""
+    return op(OpClass.TENSOR, *deps, operand=Mma(*shape, of).encode())
 
 
 BARRIER = op(OpClass.BARRIER)
 BRANCH = op(OpClass.BRANCH)
+FENCE = op(OpClass.FENCE)
 
 
 def chain(length: int) -> list[Part]:
@@ -58,8 +96,10 @@ def chain(length: int) -> list[Part]:
 
 
 def warp(*parts: Part) -> WarpTrace:
-    instructions = [Instruction(kind, deps, quarter_cycles=quarters) for kind, deps, quarters, _ in parts]
-    return WarpTrace.of(instructions, [sectors for kind, _, _, sectors in parts if kind in GLOBAL_OPS])
+    instructions = [
+        Instruction(p.kind, p.deps, quarter_cycles=p.quarters, operand=p.operand, passes=p.passes) for p in parts
+    ]
+    return WarpTrace.of(instructions, [p.sectors for p in parts if p.kind in GLOBAL_OPS])
 
 
 def trace(*blocks: Sequence[Sequence[Part]], **launch: Any) -> KernelTrace:
@@ -68,8 +108,13 @@ def trace(*blocks: Sequence[Sequence[Part]], **launch: Any) -> KernelTrace:
 
 
 def run(gpu: GPU, *blocks: Sequence[Sequence[Part]], **launch: Any) -> Timeline:
-    """Play one kernel and record everything."""
+    """Play one kernel with caches off and record everything."""
     return simulate(gpu, [trace(*blocks, **launch)], detail="warp", caches="off")
+
+
+def run_cached(gpu: GPU, *blocks: Sequence[Sequence[Part]], **launch: Any) -> Timeline:
+    """Play one kernel with caches on and record everything."""
+    return simulate(gpu, [trace(*blocks, **launch)], detail="warp")
 
 
 def picture(history: WarpHistory) -> str:
@@ -171,7 +216,7 @@ def instruction(draw: st.DrawFn, index: int) -> Part:
     if kind in GLOBAL_OPS:
         first, offsets = draw(st.integers(0, 40)), draw(st.sets(st.integers(0, 20), min_size=1, max_size=6))
         sectors = tuple(sorted(first + offset for offset in offsets))
-    return kind, deps, quarters, sectors
+    return Part(kind, deps, quarters, sectors)
 
 
 @st.composite

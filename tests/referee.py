@@ -97,7 +97,7 @@ class Memory:
         gpu, packets, unit, port = self.gpu, [], 0, 0
         half = gpu.dram_fixed_latency_fs // 2
         for cycle, player, index in in_acting_order(gpu, warps):
-            kind, _, quarters, sectors = player.program[index]
+            kind, _, quarters, sectors, *_ = player.program[index]
             if kind not in MEMORY_OPS:
                 continue
             key = player.age, index

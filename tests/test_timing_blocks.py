@@ -13,8 +13,8 @@ from gpusim_des.gpu import load_gpu
 from gpusim_des.timeline import BlockSpan, Timeline
 from gpusim_des.timing.simulate import simulate
 from gpusim_des.timing.sm import StreamingMultiprocessor
-from gpusim_des.trace import KernelTrace
-from tests.programs import BARRIER, TINY, Part, chain, fp32, issues, load, pictures, run, store, trace, warp
+from gpusim_des.trace import KernelTrace, OpClass
+from tests.programs import BARRIER, TINY, Part, chain, fp32, issues, load, op, pictures, run, store, trace, warp
 
 NS = 10**6
 """Femtoseconds in a nanosecond, a cycle of `tiny`."""
@@ -207,7 +207,7 @@ def test_a_block_that_fits_nowhere_is_refused() -> None:
 
 def test_a_barrier_releases_ten_cycles_after_the_last_arrival() -> None:
     """I6: warp 1 arrives at 8, both go on at 18."""
-    timeline = run(TINY, [[BARRIER, fp32()], [*chain(2), (BARRIER[0], (1,), 0, ()), fp32()]])
+    timeline = run(TINY, [[BARRIER, fp32()], [*chain(2), op(OpClass.BARRIER, 1), fp32()]])
     assert pictures(timeline) == ["S" + "B" * 17 + "Swww", "SwwwSwwwS" + "B" * 9 + "Swww"]
     assert issues(timeline, 1)[2][1] == 8
 
@@ -219,7 +219,7 @@ def test_a_warp_that_left_is_not_waited_for() -> None:
 
 def test_a_warp_that_left_earlier_does_not_matter() -> None:
     """I6: warp 1 leaves at 4, warp 0 arrives at 20 and goes on at 30."""
-    program = [*chain(5), (BARRIER[0], (4,), 0, ()), fp32()]
+    program = [*chain(5), op(OpClass.BARRIER, 4), fp32()]
     assert pictures(run(TINY, [program, chain(1)])) == ["Swww" * 5 + "S" + "B" * 9 + "Swww", "Swww"]
 
 

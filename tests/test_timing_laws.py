@@ -131,7 +131,7 @@ def test_bytes_and_queues_are_conserved(case: Case) -> None:
     timeline = engine.run([case.trace()])
     kernel, gpu = timeline.kernels[0], case.gpu
     asked = {True: 0, False: 0}
-    for kind, _, _, sectors in (part for block in case.blocks for program in block for part in program):
+    for kind, _, _, sectors, *_ in (part for block in case.blocks for program in block for part in program):
         if kind in GLOBAL_OPS:
             granules = {sector * 32 // gpu.dram_granule_bytes for sector in sectors}
             asked[kind is OpClass.GLOBAL_LOAD] += gpu.dram_granule_bytes * len(granules)
