@@ -145,7 +145,7 @@ def bulk_packets(packets: Packets, gpu: GPU) -> Packets:
     A copy unit asks for one piece after another; it does not wait until it knows all lines of a channel.
     """
     lines_per_unit = gpu.channel_interleave_bytes // LINE_BYTES
-    sectors_per_granule = gpu.dram_granule_bytes // SECTOR_BYTES
+    pairs = gpu.dram_granule_bytes == 2 * SECTOR_BYTES
     pieces: dict[int, list[tuple[int, int]]] = {}
     channels: dict[int, int] = {}
     for packet in packets:
@@ -156,5 +156,6 @@ def bulk_packets(packets: Packets, gpu: GPU) -> Packets:
     for unit in sorted(pieces):
         lines = tuple(sorted(pieces[unit]))
         sectors = sum(mask.bit_count() for _, mask in lines)
-        parts.append(Packet(channels[unit], sectors, -(-sectors // sectors_per_granule), lines, sectors))
+        granules = sum((((mask | mask >> 1) & 0b0101) if pairs else mask).bit_count() for _, mask in lines)
+        parts.append(Packet(channels[unit], sectors, granules, lines, sectors))
     return tuple(parts)

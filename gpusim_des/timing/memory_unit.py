@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from gpusim_des.gpu import GPU
@@ -214,8 +215,16 @@ class MemoryUnit:
 
     def _copy_bulk(self, instruction: Instruction, end: int) -> None:
         """Let the copy unit ask for one piece after another, past the L1."""
-        load = Load(instruction.warp, instruction.number)
-        time_fs = self._time_fs(end)
-        for part, piece in enumerate(bulk_packets(instruction.packets, self._gpu)):
+        warp, index = instruction.warp, instruction.number
+        load, time_fs = Load(warp, index), self._time_fs(end)
+        pieces = bulk_packets(instruction.packets, self._gpu)
+        load.missing = len(pieces)
+        for part, piece in enumerate(pieces):
             asked_fs = self.copy_server.serve(time_fs, piece.sectors * self._copy_sector_fs)
-            ReadRequest(self._memory, self._sm, load, part, piece, self._port.send_load(asked_fs))
+            place = order(Kind.ARRIVAL, self._sm.number, warp.sub_partition, warp.age, index, part)
+            Occurrence(self._memory.env, asked_fs, place, [partial(self._ask, load, part, piece)])
+
+    def _ask(self, load: Load, part: int, piece: Packet, _: Any) -> None:
+        """Send the request for a piece: the port is free for others until then (M3)."""
+        ReadRequest(self._memory, self._sm, load, part, piece, self._port.send_load(self._memory.env.now))
+        load.missing -= 1  # it was counted when the copy began
