@@ -68,7 +68,8 @@ class KernelRun:
         """
         stretches = self._active[sm]
         while stretches and stretches[-1][1] >= start:
-            start = min(start, stretches.pop()[0])
+            before = stretches.pop()
+            start, end = min(start, before[0]), max(end, before[1])
         stretches.append((start, end))
 
     def block_retired(self) -> None:

@@ -9,7 +9,7 @@ from gpusim_des.timing.address_hash import Packet
 from gpusim_des.timing.l2 import BareChannel, HomeSlice, Slice
 from gpusim_des.timing.load_store import Port
 from gpusim_des.timing.order import Environment, Kind, Occurrence, order
-from gpusim_des.timing.use import Use, busy_before
+from gpusim_des.timing.use import Use
 from gpusim_des.timing.warp import Warp
 
 
@@ -29,9 +29,9 @@ class MemoryPath:
         """How busy everything has been until now."""
         return Use(
             time_fs,
-            [busy_before(home.server, time_fs) for home in self.slices],
-            [busy_before(home.atomic_unit, time_fs) for home in self.slices],
-            [busy_before(home.channel, time_fs) for home in self.slices],
+            [home.server.busy_before(time_fs) for home in self.slices],
+            [home.atomic_unit.busy_before(time_fs) for home in self.slices],
+            [home.channel.busy_before(time_fs) for home in self.slices],
         )
 
 

@@ -55,6 +55,12 @@ class ResidentBlock:
         """Cycle at which all copies of a barrier's phase are complete; `NEVER` while that is not known."""
         return NEVER if self.copies_missing[phase] else self.phase_ends.get(phase, 0)
 
+    def end_phases(self, cycle: int) -> None:
+        """Count copies that are under way as complete at `cycle`, where the simulation ends."""
+        for phase in +self.copies_missing:
+            self.phase_ends[phase] = cycle
+        self.copies_missing.clear()
+
     def copy_complete(self, warp: Warp, index: int, cycle: int) -> list[Warp]:
         """Note the end of a bulk copy; returns the warps that may wait for it and can go on."""
         phase = warp.program.operands[index]

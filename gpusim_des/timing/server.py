@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+LOOKBACK = 256
+"""Idle stretches that a server remembers: more than lie between the present and the last announced customer."""
+
 
 class FifoServer:
     """Serves one customer at a time in the order of arrival; times are integers in one unit.
@@ -18,7 +23,7 @@ class FifoServer:
     (21, 3, 7)
     """
 
-    __slots__ = ("busy", "free", "history", "served", "waited")
+    __slots__ = ("_idle", "busy", "free", "history", "served", "waited")
 
     def __init__(self, *, history: bool = False) -> None:
         self.free = 0
@@ -29,12 +34,17 @@ class FifoServer:
         """Customers so far."""
         self.waited = 0
         """Sum of the customers' waits in the queue."""
+        self._idle: deque[tuple[int, int]] = deque(maxlen=LOOKBACK)
+        """The latest stretches in which there was nothing to do."""
         self.history: list[tuple[int, int, int]] | None = [] if history else None
         """Arrival, start and end of every customer, if that was asked for."""
 
     def serve(self, arrival: int, service: int) -> int:
         """Accept a customer; returns when it leaves."""
-        start = arrival if arrival > self.free else self.free
+        start = self.free
+        if arrival > start:
+            self._idle.append((start, arrival))
+            start = arrival
         self.free = start + service
         self.busy += service
         self.served += 1
@@ -42,3 +52,15 @@ class FifoServer:
         if self.history is not None:
             self.history.append((arrival, start, self.free))
         return self.free
+
+    def busy_before(self, time: int) -> int:
+        """Time spent serving before `time`; customers may have been announced that arrive or are served later.
+
+        >>> server = FifoServer()
+        >>> server.serve(arrival=0, service=10), server.serve(arrival=20, service=10)
+        (10, 30)
+        >>> [server.busy_before(time) for time in (4, 15, 24, 50)]
+        [4, 10, 14, 20]
+        """
+        idle = sum(end - max(start, time) for start, end in self._idle if end > time)
+        return self.busy - max(0, self.free - time) + idle

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import Any, NoReturn
 
 from simpy import Event
+from simpy.core import EmptySchedule
 
 from gpusim_des.errors import CycleLimitError, DeadlockError, LaunchError, SimulationInterrupted
 from gpusim_des.gpu import GPU
@@ -15,7 +16,7 @@ from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.l1 import l1_lines
 from gpusim_des.timing.memory_path import MemoryPath
-from gpusim_des.timing.order import LAST, Environment, Occurrence
+from gpusim_des.timing.order import LAST, Environment, Kind, Occurrence, order
 from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.sm import StreamingMultiprocessor
 from gpusim_des.timing.warp import Warp
@@ -45,6 +46,8 @@ class SimpyEngine:
         self.block_scheduler = BlockScheduler(self.env, gpu)
         self.runs: list[KernelRun] = []
         """Kernels that have started, in the order of their starts."""
+        self._stop = ""
+        """Why the simulation is to end early, if it is."""
         self._progress = progress
         self.block_scheduler.sms = [
             StreamingMultiprocessor(
@@ -68,32 +71,36 @@ class SimpyEngine:
             After `max_cycles`, and when the user interrupts; with the timeline so far.
         """
         numbers = [0] * len(traces) if streams is None else streams
-        self._stop = Event(self.env)
         hosts = [
             self.env.process(self._host([(n, trace) for n, trace in enumerate(traces) if numbers[n] == stream]))
             for stream in dict.fromkeys(numbers)
         ]
         if max_cycles is not None:
-            Occurrence(self.env, max_cycles * self.gpu.sm_period_fs, LAST, [lambda _: self._request_stop("limit")])
+            Occurrence(self.env, max_cycles * self.gpu.sm_period_fs, order(Kind.ISSUE) - 1, [self._reach_limit])
         with interrupts_go_to(lambda: self._request_stop("interrupt")):
-            reason = self._run_until(self.env.all_of(hosts) | self._stop)
-        if reason:
-            self._end_early(reason, max_cycles)
+            self._run_until(self.env.all_of(hosts))
+        if self._stop:
+            self._end_early(self._stop, max_cycles)
         return self._timeline()
 
-    def _run_until(self, end: Event) -> str:
-        """Run until everything is done; returns why it stopped earlier, if it did."""
+    def _run_until(self, end: Event) -> None:
+        """Run until everything is done, or until someone asks to stop, which takes effect between two events."""
+        step = self.env.step
         try:
-            self.env.run(until=end)
-        except RuntimeError:
-            if end.triggered or self.env.peek() != float("inf"):
-                raise
+            while end.callbacks is not None and not self._stop:
+                step()
+        except EmptySchedule:
             self._report_deadlock()
-        return str(self._stop.value) if self._stop.triggered else ""
 
     def _request_stop(self, reason: str) -> None:
-        if not self._stop.triggered:
-            self._stop.succeed(reason)
+        self._stop = self._stop or reason
+
+    def _reach_limit(self, _: Any) -> None:
+        """Stop before anything issues in this cycle, but let kernels end that have nothing left to do."""
+        if any(run.blocks_retired < run.trace.config.blocks or run.writes_under_way for run in self.runs):
+            self._request_stop("limit")
+        else:
+            Occurrence(self.env, self.env.now, LAST, [lambda _: self._request_stop("limit")])
 
     def _end_early(self, reason: str, max_cycles: int | None) -> NoReturn:
         """Record what is under way up to now, and raise (F1)."""
@@ -132,7 +139,7 @@ class SimpyEngine:
             tuple(run.timing() for run in sorted(self.runs, key=lambda run: run.number)),
             tuple(self.probe.blocks),
             tuple(self.probe.warps),
-            complete=all(run.done.triggered for run in self.runs),
+            complete=not self._stop,
         )
 
     def _host(self, traces: Sequence[tuple[int, KernelTrace]]) -> Generator[Event, Any, None]:

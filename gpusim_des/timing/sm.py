@@ -73,6 +73,8 @@ class StreamingMultiprocessor:
         self._shared_by_sm = Timing(gpu).shared_by_sm
         self._first = 0
         """Sub-partition that acts first in a cycle: the one after the last that got a unit shared by the SM (I5)."""
+        self._stepped = -1
+        """Last cycle in which the schedulers had their turn."""
         self._waking: list[tuple[int, int, Warp]] = []
         self._alarm = Alarm(env, order(Kind.ISSUE, number))
         self.schedulers = self._build_schedulers()
@@ -155,8 +157,12 @@ class StreamingMultiprocessor:
         self._retired(run)
 
     def cut(self, cycle: int) -> None:
-        """Record what is under way up to `cycle`, when the simulation ends early."""
-        now = self.env.now
+        """Record what is under way up to `cycle`, when the simulation ends early.
+
+        A cycle in which the schedulers had their turn already is recorded as well.
+        """
+        cycle = max(cycle, self._stepped + 1)
+        stop = max(self.env.now, cycle * self._period_fs)
         for block in self.blocks:
             run = block.run
             for warp in block.warps:
@@ -165,9 +171,11 @@ class StreamingMultiprocessor:
                     run.resident_warp_cycles += cycle - warp.start
                     if self._watched:
                         self._probe.exit(warp, run.number, self.number)
-            end = max(now, block.last_exit * self._period_fs)
+            end = max(stop, block.last_exit * self._period_fs)
+            run.end_fs = max(run.end_fs, end)
             self._probe.block(BlockSpan(run.number, block.block, self.number, block.slot, block.dispatched_fs, end))
-            run.was_resident(self.number, block.warps[0].start, max(cycle, block.last_exit, block.warps[0].start))
+            start = block.warps[0].start
+            run.was_resident(self.number, start, max(start, block.last_exit, cycle if block.staying else 0))
 
     # Issue (I3, I4) -------------------------------------------------------------------------------------------------
 
@@ -179,6 +187,7 @@ class StreamingMultiprocessor:
 
     def _step(self, cycle: int) -> None:
         """Let every scheduler issue in this cycle, and set the alarm for the next one that matters."""
+        self._stepped = cycle
         waking, schedulers = self._waking, self.schedulers
         while waking and waking[0][0] <= cycle:
             warp = heappop(waking)[2]

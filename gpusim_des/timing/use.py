@@ -4,18 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpusim_des.timing.server import FifoServer
-
-
-def busy_before(server: FifoServer, time_fs: int) -> int:
-    """Time that a server was busy until `time_fs`, without the service that it has accepted and not given yet.
-
-    >>> server = FifoServer()
-    >>> server.serve(arrival=0, service=10), busy_before(server, 4), busy_before(server, 20)
-    (10, 4, 10)
-    """
-    return server.busy - max(0, server.free - time_fs)
-
 
 class Use(NamedTuple):
     """Busy times of the L2 slices, their atomic units and the HBM channels up to a moment, in femtoseconds."""

@@ -129,16 +129,6 @@ class Warp:
         self.issued = cycle - 1
         self.start_until = start_cycle
 
-    def unknown_wait(self) -> WarpState | None:
-        """State of a warp that waits for something whose end is not known yet; ``None`` where it is."""
-        if self.waits_at_barrier:
-            return _BARRIER
-        if self.waits_at_fence:
-            return _MEMBAR
-        if self.finished:
-            return _DRAIN
-        return _LONG if self.blocked else None
-
     def plan(self) -> bool:
         """Find out until when the next instruction is kept back; returns whether that is known yet."""
         program, complete = self.program, self.complete
@@ -180,6 +170,19 @@ class Warp:
                 deadlines.append((state, until))
         self.ready = ready
         return True
+
+    def plan_cut(self, cycle: int) -> None:
+        """Deadlines where the simulation ends at `cycle`: what is under way counts until then."""
+        self.complete = [cycle if done == NEVER else done for done in self.complete]
+        if self.waits_at_barrier or self.waits_at_fence:
+            self.deadlines = [(_BARRIER if self.waits_at_barrier else _MEMBAR, cycle)]
+        elif self.finished:
+            self.last_memory = max(self.last_memory, cycle)
+            self.plan_drain()
+        else:
+            self.block.end_phases(cycle)
+            self.plan()
+        self.deadlines = [(state, min(until, cycle)) for state, until in self.deadlines]
 
     def plan_drain(self) -> int:
         """Deadlines after the last issue: memory first, then other results; returns the cycle of the exit."""

@@ -110,10 +110,7 @@ class WarpScheduler:
 
     def cut(self, warp: Warp, cycle: int) -> None:
         """Account for a warp's cycles before `cycle`, whatever it is in the middle of."""
-        reason = warp.unknown_wait()
-        if reason is not None:
-            warp.deadlines = [(reason, cycle)]
-        warp.deadlines = [(state, min(until, cycle)) for state, until in warp.deadlines]
+        warp.plan_cut(cycle)
         self.account(warp)
         if warp.since < cycle:
             self._account_for_waiting(warp, cycle)
