@@ -76,12 +76,14 @@ class SectoredCache:
         return line, victim
 
     def drop(self, number: int, mask: int = WHOLE_LINE) -> None:
-        """Forget sectors of a line, and the line with its last one."""
+        """Forget sectors of a line, whether they are there or on their way, and the line with its last one."""
         line = self._lines.get(number)
         if line is not None:
             line.valid &= ~mask
             if not line.valid:
                 del self._lines[number]
+            elif line.fills:
+                line.fills = [(left, fill) for sectors, fill in line.fills if (left := sectors & ~mask)]
 
     def clear(self) -> None:
         """Forget all lines."""
