@@ -156,17 +156,21 @@ ORDINARY = tuple(
 )
 
 
-EXTRAORDINARY = (
-    OpClass.GLOBAL_ATOMIC,
-    OpClass.GLOBAL_ATOMIC,
-    OpClass.SHARED_ATOMIC,
-    OpClass.FENCE,
-    OpClass.TENSOR,
-    OpClass.ASYNC_COPY,
-    OpClass.ASYNC_COPY,
+PLAIN = (*ORDINARY, OpClass.GLOBAL_LOAD, OpClass.GLOBAL_LOAD, OpClass.GLOBAL_STORE)
+"""Classes to draw from; those that come more than once come more often."""
+
+ACCESSES = (*[OpClass.GLOBAL_LOAD] * 5, *[OpClass.GLOBAL_STORE] * 2, OpClass.FP32, OpClass.SHARED_LOAD)
+
+EVERYTHING = (
+    *PLAIN,
+    *[OpClass.GLOBAL_ATOMIC] * 2,
+    *[OpClass.ASYNC_COPY] * 2,
     OpClass.ASYNC_COMMIT,
     OpClass.ASYNC_WAIT,
     OpClass.BULK_WAIT,
+    OpClass.FENCE,
+    OpClass.SHARED_ATOMIC,
+    OpClass.TENSOR,
 )
 
 
@@ -220,14 +224,16 @@ def gpus(draw: st.DrawFn, /, **fixed: Any) -> GPU:
 
 @st.composite
 def small_caches(draw: st.DrawFn) -> dict[str, Any]:
-    """Changes that leave an L1 of one to eight lines, or of none, and a store buffer that fills now and then."""
-    l1 = draw(st.sampled_from([128, 256, 1024]))
+    """Changes that leave a few lines in the L1, or none, and in the L2, and a store buffer that fills now and then."""
+    l1 = draw(st.sampled_from([256, 512, 1024]))
     shared = dict.fromkeys(("shared_per_sm", "shared_per_block", "shared_per_block_optin"), l1)
     return {
         **shared,
         "l1_size": l1,
-        "shared_carveouts": draw(st.sampled_from([(0, l1), (l1,)])),
+        "shared_carveouts": draw(st.sampled_from([(0, l1), (0, l1), (l1,)])),
         "l1_latency": draw(st.integers(1, 7)),
+        "l2_size": draw(st.sampled_from(["512 B", "1 KiB", "256 KiB"])),
+        "dram_channels": draw(st.integers(1, 3)),
         "store_buffer": draw(st.sampled_from(["128 B", "256 B", "4 KiB"])),
         "bulk_rate": draw(st.sampled_from([32, 128])),
         "bulk_overhead": draw(st.integers(1, 9)),
@@ -236,22 +242,18 @@ def small_caches(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def instruction(draw: st.DrawFn, index: int, *, everything: bool = False) -> Part:
-    """Any instruction but a barrier, at place `index`: up to three operands, small footprints.
-
-    Only with `everything` atomics, fences, tensor instructions and asynchronous copies are among them.
-    """
+def instruction(draw: st.DrawFn, index: int, classes: Sequence[OpClass] = PLAIN, span: int = 40) -> Part:
+    """Any instruction of these classes, at place `index`: up to three operands, small footprints near each other."""
     deps: tuple[int, ...] = ()
     if index:
         deps = tuple(sorted(draw(st.sets(st.integers(max(0, index - 6), index - 1), max_size=3))))
-    kinds = (*ORDINARY, OpClass.GLOBAL_LOAD, OpClass.GLOBAL_LOAD, OpClass.GLOBAL_STORE)
-    kind = draw(st.sampled_from((*kinds, *EXTRAORDINARY) if everything else kinds))
+    kind = draw(st.sampled_from(classes))
     quarters = draw(st.sampled_from([4, 4, 5, 8, 19]))
     sectors: tuple[int, ...] = ()
     passes: tuple[int, ...] = ()
     operand = 0
     if kind in GLOBAL_OPS:
-        first, offsets = draw(st.integers(0, 40)), draw(st.sets(st.integers(0, 20), min_size=1, max_size=6))
+        first, offsets = draw(st.integers(0, span)), draw(st.sets(st.integers(0, span // 2), min_size=1, max_size=6))
         sectors = tuple(sorted(first + offset for offset in offsets))
     if kind is OpClass.GLOBAL_ATOMIC and draw(st.booleans()):
         passes = tuple(draw(st.integers(1, 9)) for _ in sectors)
@@ -263,33 +265,37 @@ def instruction(draw: st.DrawFn, index: int, *, everything: bool = False) -> Par
 
 
 @st.composite
-def programs(draw: st.DrawFn, barriers: int = 0, longest: int = 5, *, everything: bool = False) -> list[Part]:
+def programs(
+    draw: st.DrawFn, barriers: int = 0, longest: int = 5, classes: Sequence[OpClass] = PLAIN, span: int = 40
+) -> list[Part]:
     """A warp's program: `barriers` barriers with other instructions before, between and after them.
 
     Bulk copies come first: a copy behind something that waits for it would never start.
     """
-    copies = draw(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 1)), max_size=2)) if everything else []
-    parts = [bulk_copy(range(first, first + 12), phase=phase) for first, phase in copies]
+    parts: list[Part] = []
+    if OpClass.BULK_WAIT in classes:
+        copies = draw(st.lists(st.tuples(st.integers(0, span), st.integers(0, 1)), max_size=2))
+        parts += [bulk_copy(range(first, first + 12), phase=phase) for first, phase in copies]
     for segment in range(barriers + 1):
         if segment:
             parts.append(BARRIER)
         for _ in range(draw(st.integers(0, longest))):
-            parts.append(draw(instruction(len(parts), everything=everything)))
+            parts.append(draw(instruction(len(parts), classes, span)))
     if draw(st.booleans()):
         parts.append(op(OpClass.EXIT))
     return parts
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, caches: bool = False, everything: bool = False) -> Case:
+def cases(draw: st.DrawFn, classes: Sequence[OpClass] = PLAIN, *, caches: bool = False) -> Case:
     """A small grid on a small GPU; warps of a block have equally many barriers, or leave early with fewer.
 
-    With `caches` the GPU has small ones; with `everything` the programs use all classes of instructions.
+    With `caches` the GPU has small ones, and accesses are close to each other.
     """
     warps = draw(st.integers(1, 4))
     blocks = []
     for _ in range(draw(st.integers(1, 4))):
         barriers = draw(st.integers(0, 2))
         counts = [draw(st.sampled_from([barriers, barriers, max(0, barriers - 1)])) for _ in range(warps)]
-        blocks.append([draw(programs(count, everything=everything)) for count in counts])
+        blocks.append([draw(programs(count, classes=classes, span=14 if caches else 40)) for count in counts])
     return Case(draw(gpus(**(draw(small_caches()) if caches else {}))), blocks)

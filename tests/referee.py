@@ -7,7 +7,7 @@ every result is complete (`Memory`), and then walks through all cycles to see wh
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from gpusim_des.gpu import GPU, Pipe
 from gpusim_des.timeline import Timeline, WarpHistory, WarpState
@@ -146,6 +146,9 @@ class Memory:
             port[packet.sm] = max(port[packet.sm], packet.time_fs) + packet.sectors * self.gpu.port_in_fs(32)
             key = packet.age, packet.instruction
             self.complete[key] = max(self.complete[key], -(-port[packet.sm] // self.gpu.sm_period_fs))
+
+
+AnyMemory = TypeVar("AnyMemory", bound=Memory)
 
 
 def pipe_of(gpu: GPU, kind: OpClass) -> Pipe | None:
@@ -357,10 +360,10 @@ def cycle_states(history: WarpHistory) -> dict[int, WarpState]:
     return {c: span.state for span in history.states for c in range(span.start_cycle, span.end_cycle)}
 
 
-def judge(case: Case, timeline: Timeline) -> Memory:
-    """Check a timeline of one kernel, every warp and every cycle of it."""
+def judge(case: Case, timeline: Timeline, memory_of: type[AnyMemory]) -> AnyMemory:
+    """Check a timeline of one kernel, every warp and every cycle of it; returns what memory did."""
     warps = players(case, timeline)
-    memory = Memory(case.gpu, warps)
+    memory = memory_of(case.gpu, warps)
     for sm in range(case.gpu.sms):
         Referee(case.gpu, memory, [w for w in warps if w.history.sm == sm]).check()
     blocks_end_fs = max(b.end_fs for b in timeline.blocks)

@@ -330,3 +330,15 @@ def test_what_leaves_the_l2_leaves_its_halves() -> None:
     gpu = HALVES.replace(l2_size="512 B")
     lines: list[tuple[Program, Program]] = [([load([0])], []), ([], [load([4])]), ([load([0])], [])]
     assert seen_by_both(gpu, *lines) == [(200, 0), (0, 200), (200, 0)]
+
+
+def test_a_copy_that_was_removed_on_its_way_is_not_waited_for() -> None:
+    """M5: SM 0 stores, SM 1 reads that sector and one from DRAM, SM 0 stores again, and SM 1 reads again, past its L1.
+
+    Both sectors are near SM 1 when the one from DRAM is there, at 152.25. The second store, in the slice until 52.75,
+    takes the first of them away. The last read leaves the slice at 53.25, and home is 40 cycles farther: 93.25 + 48.75
+    + 0.5 = 142.5.
+    """
+    gpu = SMALL_L1.replace(l2_partitions=2)
+    timeline = run_cached(gpu, [[store([0]), store([0])]], [[load([0, 1]), load([0])]], shared_bytes=1024)
+    assert issues(timeline, 1)[1] == (1, 2, 143)

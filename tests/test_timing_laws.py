@@ -18,7 +18,7 @@ from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import GLOBAL_OPS, OpClass
 from tests.programs import Case, Part, cases, gpus, programs, trace
-from tests.referee import judge
+from tests.referee import Memory, judge
 
 
 def play(case: Case, detail: Detail = "warp") -> Timeline:
@@ -33,7 +33,7 @@ def test_every_cycle_follows_the_rules(case: Case) -> None:
     Among other things: an instruction issues when its operands are complete, not before; one issue per scheduler and
     cycle; pipes keep their intervals; a scheduler that issues nothing has no eligible warp (work conservation).
     """
-    judge(case, play(case))
+    judge(case, play(case), Memory)
 
 
 @settings(max_examples=60, deadline=None)
@@ -137,7 +137,7 @@ def test_bytes_and_queues_are_conserved(case: Case) -> None:
             asked[kind is OpClass.GLOBAL_LOAD] += gpu.dram_granule_bytes * len(granules)
     assert (kernel.dram_read_bytes, kernel.dram_write_bytes) == (asked[True], asked[False])
     served: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for channel, arrival, departure in judge(case, timeline).served:
+    for channel, arrival, departure in judge(case, timeline, Memory).served:
         served[channel].append((arrival, departure))
     for number, server in enumerate(home.channel for home in engine.memory.slices):
         customers = served[number]

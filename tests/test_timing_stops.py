@@ -23,6 +23,7 @@ from gpusim_des.trace import KernelTrace, OpClass
 from tests.programs import (
     BARRIER,
     BRANCH,
+    EVERYTHING,
     FENCE,
     TINY,
     Case,
@@ -163,7 +164,7 @@ def test_a_limit_between_two_kernels() -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(case=cases(caches=True, everything=True), max_cycles=st.integers(1, 150))
+@given(case=cases(EVERYTHING, caches=True), max_cycles=st.integers(1, 150))
 def test_the_partial_timeline_is_the_beginning_of_the_whole(case: Case, max_cycles: int) -> None:
     """Every state before the limit is what it is without one."""
     whole = simulate(case.gpu, [case.trace()], detail="warp")
@@ -228,7 +229,7 @@ def test_an_interrupt_leaves_what_was_simulated() -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(case=cases(caches=True, everything=True), events=st.integers(1, 400))
+@given(case=cases(EVERYTHING, caches=True), events=st.integers(1, 400))
 def test_an_interrupt_may_come_between_any_two_events(case: Case, events: int) -> None:
     """Whatever has happened of the present instant, states tile and add up."""
     engine = SimpyEngine(case.gpu, "warp", caches=True)
