@@ -52,14 +52,10 @@ def channel_of(sector: int, gpu: GPU) -> int:
     unit = sector * 32 // gpu.channel_interleave_bytes
     if gpu.channel_hash == "linear":
         return unit % gpu.dram_channels
-    bits = max(1, (gpu.dram_channels - 1).bit_length())
-    folded = 0
-    while unit >> (bits * folded):
-        folded += 1
-    result = 0
-    for part in range(folded):
-        result ^= unit >> (bits * part)
-    return result % gpu.dram_channels
+    turn, word = unit // gpu.dram_channels, 1 << 64
+    for multiplier, shift in ((0x9E3779B97F4A7C15, 17), (0xBF58476D1CE4E5B9, 29)):
+        turn = (turn ^ turn >> shift) * multiplier % word
+    return (unit + (turn >> 32) * gpu.dram_channels // (1 << 32)) % gpu.dram_channels
 
 
 class Packet(NamedTuple):

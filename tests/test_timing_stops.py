@@ -1,4 +1,4 @@
-"""Simulations that end early, by `max_cycles` or Ctrl-C, and simulations of which only a part is watched."""
+"""Simulations that end early (F1), by `max_cycles` or Ctrl-C, and simulations of which only a part is watched."""
 
 from __future__ import annotations
 
