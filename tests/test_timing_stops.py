@@ -190,7 +190,7 @@ def test_the_partial_timeline_is_the_beginning_of_the_whole(case: Case, max_cycl
 
 @pytest.mark.parametrize("max_cycles", [0, -5])
 def test_a_limit_is_at_least_one(max_cycles: int) -> None:
-    with pytest.raises(ValueError, match=f"max_cycles = {max_cycles}: must be at least 1"):
+    with pytest.raises(ValueError, match=f"max_cycles = {max_cycles}: must be a whole number of SM cycles, at least 1"):
         simulate(TINY, [trace([chain(1)])], max_cycles=max_cycles)
 
 
@@ -298,7 +298,42 @@ def test_only_the_chosen_sms_are_watched() -> None:
     assert watched.warps == tuple(w for w in everything.warps if w.sm == 1)
     assert (watched.blocks, watched.kernels) == (everything.blocks, everything.kernels)
     assert simulate(TINY, [kernel], detail="warp", watch=[]).warps == ()
-    assert simulate(TINY, [kernel], detail="sm", watch=[1]).warps == ()
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"watch": [2], "detail": "warp"}, r"watch = \[2\]: tiny .* has the SMs 0 to 1"),
+        ({"watch": ["a"], "detail": "warp"}, r"watch = \['a'\]: tiny .* has the SMs 0 to 1"),
+        ({"watch": 0, "detail": "warp"}, "watch = 0: give the numbers of the SMs to record, for example"),
+        ({"watch": [1]}, r"watch = \[1\] with detail = 'sm': warps are recorded with detail=\"warp\" only"),
+        ({"max_cycles": 1.5}, "max_cycles = 1.5: must be a whole number of SM cycles"),
+    ],
+)
+def test_what_cannot_be_asked_for(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        simulate(TINY, [trace([chain(1)])], **asked)
+
+
+def test_a_deadlock_is_one_whatever_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I6: more cycles would not help a kernel in which nothing can happen any more."""
+    monkeypatch.setattr(StreamingMultiprocessor, "_release_if_full", lambda *_: None)
+    with pytest.raises(DeadlockError, match="block .0, 0, 0. on SM 0: warps 0, 1 at a barrier"):
+        simulate(TINY, [trace([[BARRIER, fp32()], [BARRIER, fp32()]])], max_cycles=1000)
+
+
+def test_figures_of_a_stopped_kernel_stay_within_their_time() -> None:
+    """F1: units have accepted more than they had time for; shares of time and DRAM bytes count what fits."""
+    kernel = trace([[load(range(32 * k, 32 * k + 32)) for k in range(8)]] * 4)
+    with pytest.raises(CycleLimitError) as caught:
+        simulate(TINY, [kernel], max_cycles=60, caches="off")
+    partial = caught.value.partial
+    assert isinstance(partial, Timeline)
+    (stopped,) = partial.kernels
+    assert not stopped.complete
+    assert stopped.dram_bytes_per_second <= TINY.dram_bandwidth_bytes_per_s
+    assert 0 <= stopped.dram_utilization <= 1
+    assert 0 <= stopped.load_store_utilization <= 1
 
 
 def test_watching_counts_as_well_when_the_simulation_is_cut() -> None:

@@ -85,7 +85,11 @@ class KernelTiming:
     sub_partitions: int = 1
     """Warp schedulers of an SM."""
     complete: bool = True
-    """False if the simulation was stopped before the kernel ended."""
+    """False if the simulation was stopped before the kernel ended.
+
+    What counts work that units had accepted by then (sectors, instructions) is whole; shares of time are at most 1, and
+    DRAM bytes at most what its channels had time to move.
+    """
     assumptions: tuple[str, ...] = ()
     """What was assumed because the launch did not say it."""
 

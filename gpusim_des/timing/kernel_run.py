@@ -90,7 +90,7 @@ class KernelRun:
 
     def _finish_if_through(self) -> None:
         if self.blocks_retired == self.trace.config.blocks and not self.writes_under_way:
-            Occurrence(self.env, self.end_fs, order(Kind.HOST), [self._end])
+            Occurrence(self.env, self.end_fs, order(Kind.HOST, age=self.number), [self._end])
 
     def _end(self, _: Any) -> None:
         self.done.succeed()
@@ -104,9 +104,8 @@ class KernelRun:
         on = self.caches
         shared = sum(self.quarter_cycles[op] for op in SHARED_OPS)
         elapsed = self.end_fs - self.start_fs
+        reads, writes = self._moved_bytes(use)
         slots = gpu.max_warps_per_sm * active
-        reads = self.read_granules * gpu.dram_granule_bytes
-        writes = self.write_granules * gpu.dram_granule_bytes
         return KernelTiming(
             name=trace.name,
             start_fs=self.start_fs,
@@ -134,8 +133,9 @@ class KernelRun:
             instructions={op.label: self.mix[op] for op in OpClass if self.mix[op]},
             thread_instructions=self.thread_instructions,
             pipe_utilization=self._pipe_utilization(active),
-            load_store_utilization=sum(self.quarter_cycles) / (4 * active or 1),
-            shared_utilization=shared / (4 * active or 1),
+            # A kernel that was stopped has work in its units that they would have done later.
+            load_store_utilization=min(1.0, sum(self.quarter_cycles) / (4 * active or 1)),
+            shared_utilization=min(1.0, shared / (4 * active or 1)),
             wavefronts_per_instruction={
                 op.label: self.quarter_cycles[op] / (4 * self.mix[op])
                 for op in OpClass
@@ -158,5 +158,14 @@ class KernelRun:
         for op, parts, shared in zip(PIPE_CLASSES, self.pipe_parts, self._timing.shared_by_sm, strict=True):
             if parts:
                 pipes = 1 if shared else self.gpu.sub_partitions
-                shares[op.label] = parts / (PIPE_FRACTION * pipes * active_cycles)
+                shares[op.label] = min(1.0, parts / (PIPE_FRACTION * pipes * active_cycles or 1))
         return shares
+
+    def _moved_bytes(self, use: Use) -> tuple[int, int]:
+        """Bytes read and written; of a kernel that was stopped, only as much as the channels had time for."""
+        granule = self.gpu.dram_granule_bytes
+        reads, writes = self.read_granules * granule, self.write_granules * granule
+        most = sum(use.channels) * granule // self.gpu.granule_fs("read")
+        if self.done.triggered or reads + writes <= most:
+            return reads, writes
+        return reads * most // (reads + writes), writes * most // (reads + writes)

@@ -33,8 +33,11 @@ class HomeSlice(Protocol):
     def write(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
         """Accept a write that arrives now; returns when it has been accepted."""
 
-    def perform(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
-        """Do atomic operations that arrive now; returns when the last one is done."""
+    def fetch(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
+        """Accept atomic operations that arrive now; returns when what they change is there."""
+
+    def perform(self, ready_fs: int, packet: Packet) -> int:
+        """Do atomic operations that are ready now; returns when the last one is done."""
 
 
 class BareChannel:
@@ -56,11 +59,15 @@ class BareChannel:
         traffic.write_granules += packet.granules
         return self.channel.write(arrival_fs, packet.granules)
 
-    def perform(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
-        """Read the granules, do the operations one by one, write the granules."""
+    def fetch(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
+        """Read the granules that atomic operations change, and have them written."""
         there = self.read(arrival_fs, packet, partition, traffic)
         self.write(arrival_fs, packet, partition, traffic)
-        return self.atomic_unit.serve(there, packet.passes * self._atomic_fs)
+        return there
+
+    def perform(self, ready_fs: int, packet: Packet) -> int:
+        """Do the operations one by one."""
+        return self.atomic_unit.serve(ready_fs, packet.passes * self._atomic_fs)
 
 
 class Slice:
@@ -165,11 +172,11 @@ class Slice:
                     accepted = max(accepted, self.channel.free)
             line.valid |= mask
             line.dirty |= mask
-            self._forget_far_copies(number, mask, partition)
+            self._pass_halves(number, mask, partition)
         return accepted
 
-    def perform(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
-        """Do the operations one by one, once the sectors are in the slice."""
+    def fetch(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
+        """Fetch what atomic operations change; returns when it is in the slice."""
         leaves = self.server.serve(arrival_fs, packet.sectors * self._sector_fs)
         traffic.l2_sectors += packet.sectors
         ready = leaves
@@ -178,14 +185,23 @@ class Slice:
             line = self.home.peek(number)
             assert line is not None
             line.dirty |= mask
-            self._forget_far_copies(number, mask, partition)
-        return self.atomic_unit.serve(ready, packet.passes * self._atomic_fs)
+            self._pass_halves(number, mask, partition)
+        return ready
 
-    def _forget_far_copies(self, number: int, mask: int, partition: int) -> None:
-        """Let copies near the other partition's SMs go: they are out of date."""
-        for other, near in enumerate(self.near):
-            if other != partition:
+    def perform(self, ready_fs: int, packet: Packet) -> int:
+        """Do the operations one by one."""
+        return self.atomic_unit.serve(ready_fs, packet.passes * self._atomic_fs)
+
+    def _pass_halves(self, number: int, mask: int, partition: int) -> None:
+        """Leave a copy of what was written near the writer; copies near the other partition are out of date."""
+        for half, near in enumerate(self.near):
+            if half != partition:
                 near.drop(number, mask)
+                continue
+            line = near.touch(number)
+            if line is None:
+                line, _ = near.insert(number)
+            line.valid |= mask
 
 
 def _paired(mask: int) -> int:

@@ -96,6 +96,7 @@ class ReadRequest:
             load.missing -= 1
             if not load.missing:
                 self._sm.arrived(load)
+        self.loads = []  # the L1 may keep the request for long; warps that have left should not stay with it
 
 
 REPLY_AFTER_ARRIVAL = order(Kind.REPLY) - order(Kind.ARRIVAL)
@@ -104,7 +105,7 @@ REPLY_AFTER_ARRIVAL = order(Kind.REPLY) - order(Kind.ARRIVAL)
 class WriteRequest:
     """One packet of a store, or of an atomic whose result nobody reads: to its slice, accepted there (M7, M8)."""
 
-    __slots__ = ("_atomic", "_packet", "_path", "_sm", "_warp")
+    __slots__ = ("_atomic", "_packet", "_path", "_place", "_sm", "_warp")
 
     def __init__(
         self,
@@ -125,16 +126,24 @@ class WriteRequest:
         self._atomic = atomic
         warp.unacknowledged += 1
         warp.block.run.write_sent()
-        place = order(Kind.ARRIVAL, sm.number, warp.sub_partition, warp.age, index, part)
-        Occurrence(path.env, left_fs + path.out_fs, place, [self._arrive])
+        self._place = order(Kind.ARRIVAL, sm.number, warp.sub_partition, warp.age, index, part)
+        Occurrence(path.env, left_fs + path.out_fs, self._place, [self._arrive])
 
     def _arrive(self, _: Any) -> None:
         packet, path, run = self._packet, self._path, self._warp.block.run
         home = path.slices[packet.channel]
-        accept = home.perform if self._atomic else home.write
-        accepted = accept(path.env.now, packet, self._sm.partition, run)
-        run.write_accepted(accepted)
-        self._sm.acknowledged(self._warp, accepted + path.back_fs, packet.sectors)
+        if self._atomic:
+            ready = home.fetch(path.env.now, packet, self._sm.partition, run)
+            Occurrence(path.env, ready, self._place, [self._perform])
+        else:
+            self._accepted(home.write(path.env.now, packet, self._sm.partition, run))
+
+    def _perform(self, _: Any) -> None:
+        self._accepted(self._path.slices[self._packet.channel].perform(self._path.env.now, self._packet))
+
+    def _accepted(self, time_fs: int) -> None:
+        self._warp.block.run.write_accepted(time_fs)
+        self._sm.acknowledged(self._warp, time_fs + self._path.back_fs, self._packet.sectors)
 
 
 class AtomicRequest:
@@ -155,8 +164,13 @@ class AtomicRequest:
 
     def _arrive(self, _: Any) -> None:
         packet, path, run = self._packet, self._path, self._load.warp.block.run
-        done = path.slices[packet.channel].perform(path.env.now, packet, self._sm.partition, run)
-        run.write_accepted(done)
+        ready = path.slices[packet.channel].fetch(path.env.now, packet, self._sm.partition, run)
+        Occurrence(path.env, ready, self._place, [self._perform])
+
+    def _perform(self, _: Any) -> None:
+        packet, path = self._packet, self._path
+        done = path.slices[packet.channel].perform(path.env.now, packet)
+        self._load.warp.block.run.write_accepted(done)
         Occurrence(path.env, done + path.back_fs, self._place + REPLY_AFTER_ARRIVAL, [self._reply])
 
     def _reply(self, _: Any) -> None:

@@ -18,9 +18,10 @@ from gpusim_des.timing.l1 import l1_lines
 from gpusim_des.timing.memory_path import MemoryPath
 from gpusim_des.timing.order import LAST, Environment, Kind, Occurrence, order
 from gpusim_des.timing.probe import Detail, Probe
+from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.sm import StreamingMultiprocessor
 from gpusim_des.timing.warp import Warp
-from gpusim_des.trace import KernelTrace
+from gpusim_des.trace import KernelTrace, OpClass
 
 Progress = Callable[[str, int, int], None]
 """Hears the kernel's name, the blocks retired and the blocks in all."""
@@ -79,6 +80,8 @@ class SimpyEngine:
             Occurrence(self.env, max_cycles * self.gpu.sm_period_fs, order(Kind.ISSUE) - 1, [self._reach_limit])
         with interrupts_go_to(lambda: self._request_stop("interrupt")):
             self._run_until(self.env.all_of(hosts))
+        if self._stop == "deadlock":
+            self._report_deadlock()
         if self._stop:
             self._end_early(self._stop, max_cycles)
         return self._timeline()
@@ -98,7 +101,8 @@ class SimpyEngine:
     def _reach_limit(self, _: Any) -> None:
         """Stop before anything issues in this cycle, but let kernels end that have nothing left to do."""
         if any(run.blocks_retired < run.trace.config.blocks or run.writes_under_way for run in self.runs):
-            self._request_stop("limit")
+            # Nothing but the limit was left to happen: more cycles would not help.
+            self._request_stop("limit" if self.env.peek() != float("inf") else "deadlock")
         else:
             Occurrence(self.env, self.env.now, LAST, [lambda _: self._request_stop("limit")])
 
@@ -174,18 +178,34 @@ class SimpyEngine:
 
     def _report_deadlock(self) -> NoReturn:
         run = next(run for run in self.runs if not run.done.triggered)
-        stuck = [
-            f"block {block.run.trace.config.grid.at(block.block)} on SM {sm.number}: warps "
-            f"{_numbers(w for w in block.warps if w.waits_at_barrier)} at a barrier, warps "
-            f"{_numbers(w for w in block.warps if not w.waits_at_barrier and not w.finished)} on their way to it"
-            for sm in self.block_scheduler.sms
-            for block in sm.blocks
-        ]
+        left = run.trace.config.blocks - run.blocks_retired
+        stuck = [_who_waits(block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks]
         raise DeadlockError(
             f"kernel {run.trace.name!r} is stuck at {self.env.now // self.gpu.sm_period_fs:,} cycles with "
-            f"{run.trace.config.blocks - run.blocks_retired} blocks left; " + "; ".join(stuck[:8])
+            f"{left:,} block{'s' * (left != 1)} left; " + "; ".join(stuck[:8])
         )
 
 
+def _who_waits(block: ResidentBlock, sm: int) -> str:
+    """Say which warps of a stuck block wait for what, and in which source line."""
+    groups: dict[str, list[Warp]] = {}
+    for warp in block.warps:
+        if warp.waits_at_barrier:
+            groups.setdefault(f"at a barrier{_line(warp, warp.next - 1)}", []).append(warp)
+        elif not warp.finished and warp.program.ops[warp.next] is OpClass.BULK_WAIT and warp.blocked:
+            phase = warp.program.operands[warp.next]
+            what = f"waiting for a bulk copy (phase {phase % 65536} of barrier {phase // 65536})"
+            groups.setdefault(f"{what}{_line(warp, warp.next)}", []).append(warp)
+        elif not warp.left:
+            groups.setdefault("waiting for memory", []).append(warp)
+    waits = ", ".join(f"warps {_numbers(warps)} {what}" for what, warps in groups.items())
+    return f"block {block.run.trace.config.grid.at(block.block)} on SM {sm}: {waits or 'no warp waits'}"
+
+
+def _line(warp: Warp, index: int) -> str:
+    line = warp.program.lines[index]
+    return f" in line {line}" if line else ""
+
+
 def _numbers(warps: Iterable[Warp]) -> str:
-    return ", ".join(str(w.number) for w in warps) or "none"
+    return ", ".join(str(w.number) for w in warps)

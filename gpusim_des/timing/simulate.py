@@ -7,8 +7,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from gpusim_des.errors import TraceError
-from gpusim_des.gpu import GPU
+from gpusim_des.errors import LaunchError, TraceError
+from gpusim_des.gpu import GPU, misfit, occupancy
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.program import Timing
@@ -77,19 +77,37 @@ def simulate(
     for what, value, possible in asked:
         if value not in possible:
             raise ValueError(f"{what} = {value!r}: possible are {', '.join(map(repr, possible))}")
-    if watch is not None and not all(0 <= sm < gpu.sms for sm in watch):
-        raise ValueError(f"watch = {watch!r}: {gpu.title} has the SMs 0 to {gpu.sms - 1}")
+    _check_watch(gpu, watch, detail)
     if streams is not None and len(streams) != len(traces):
         raise ValueError(f"streams = {streams!r}: give one stream for each of the {len(traces)} kernels")
-    if max_cycles is not None and max_cycles < 1:
-        raise ValueError(f"max_cycles = {max_cycles!r}: must be at least 1")
+    if max_cycles is not None and (not isinstance(max_cycles, int | np.integer) or max_cycles < 1):
+        raise ValueError(f"max_cycles = {max_cycles!r}: must be a whole number of SM cycles, at least 1")
+    limit = None if max_cycles is None else int(max_cycles)
     for trace in traces:
         _refuse_unplayable(gpu, trace)
-    return SimpyEngine(gpu, detail, progress, caches=caches == "on", watch=watch).run(traces, streams, max_cycles)
+    return SimpyEngine(gpu, detail, progress, caches=caches == "on", watch=watch).run(traces, streams, limit)
+
+
+def _check_watch(gpu: GPU, watch: Collection[int] | None, detail: Detail) -> None:
+    if watch is None:
+        return
+    if not isinstance(watch, Collection) or isinstance(watch, str):
+        raise ValueError(f"watch = {watch!r}: give the numbers of the SMs to record, for example watch=[0]")
+    if not all(isinstance(sm, int | np.integer) and 0 <= sm < gpu.sms for sm in watch):
+        raise ValueError(f"watch = {watch!r}: {gpu.title} has the SMs 0 to {gpu.sms - 1}")
+    if detail != "warp":
+        raise ValueError(f'watch = {watch!r} with detail = {detail!r}: warps are recorded with detail="warp" only')
 
 
 def _refuse_unplayable(gpu: GPU, trace: KernelTrace) -> None:
-    """Raise `TraceError` for a kernel with instructions that the GPU does not have (W2)."""
+    """Refuse a kernel of which no block fits, or with instructions that the GPU does not have (I1, W2)."""
+    shape = trace.config.threads_per_block, trace.registers, trace.shared_bytes
+    try:
+        fits = occupancy(gpu, *shape).blocks_per_sm
+    except LaunchError as error:
+        raise LaunchError(f"kernel {trace.name!r} cannot be launched: {error}") from None
+    if not fits:
+        raise LaunchError(f"kernel {trace.name!r} never starts: {misfit(gpu, *shape)}")
     used = {int(op) for stream in trace.streams for op in np.unique(stream.ops)}
     for op, there, since in (
         (OpClass.ASYNC_COPY, gpu.async_copies, "asynchronous copies from global to shared memory need 8.0"),

@@ -131,7 +131,7 @@ class StreamingMultiprocessor:
         """Let a warp leave whose last result is known; its block retires with the last one."""
         block, run = warp.block, warp.block.run
         end = warp.plan_drain()
-        warp.left = True
+        warp.left, warp.left_at = True, end
         self.schedulers[warp.sub_partition].account(warp)
         run.resident_warp_cycles += end - warp.start
         if self._watched:
@@ -266,8 +266,11 @@ class StreamingMultiprocessor:
         if not block.at_barrier or len(block.at_barrier) < block.staying:
             return
         # The last arrival was an issue, so even without a latency nobody goes on in the same cycle (I3).
-        until = max(block.last_arrival + max(self._barrier_latency, 1), block.last_exit + self._barrier_latency)
+        arrival, leaving = block.last_arrival + max(self._barrier_latency, 1), block.last_exit + self._barrier_latency
+        until = max(arrival, leaving)
         released, block.at_barrier = block.at_barrier, []
+        if leaving > arrival:
+            last = next(warp for warp in block.warps if warp.left and warp.left_at == block.last_exit)
         block.opened_by = Cause("exit" if last.left else _BARRIER.label, last.number, last.next - 1)
         for warp in released:
             warp.waits_at_barrier = False

@@ -43,6 +43,7 @@ class Warp:
         "last_memory",
         "last_result",
         "left",
+        "left_at",
         "membar_until",
         "memory_access",
         "next",
@@ -102,6 +103,8 @@ class Warp:
         self.waits_at_fence = False
         self.left = False
         """The warp has exited, or is certain to at a known cycle."""
+        self.left_at = 0
+        """That cycle."""
         self.blocked = False
         """An operand of the next instruction is under way and nobody knows yet when it comes."""
         self.barrier_until = 0
