@@ -169,6 +169,11 @@ class HomeSlice:
         for other, near in enumerate(self.near):
             if other != partition:
                 near.forget(sectors)
+                continue
+            near.use(line)
+            for s in sectors - near.sectors:
+                self.near_there[other].pop(s, None)
+            near.sectors |= sectors
         return accepted
 
 

@@ -7,18 +7,19 @@ import signal
 import threading
 from collections import Counter
 from itertools import pairwise
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusim_des.errors import CycleLimitError, SimulationInterrupted
+from gpusim_des.errors import CycleLimitError, DeadlockError, SimulationInterrupted
 from gpusim_des.gpu import load_gpu
 from gpusim_des.timeline import StateSpan, Timeline, WarpHistory
 from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.simulate import simulate
+from gpusim_des.timing.sm import StreamingMultiprocessor
 from gpusim_des.trace import KernelTrace, OpClass
 from tests.programs import (
     BARRIER,
@@ -318,7 +319,7 @@ def test_what_cannot_be_asked_for(asked: dict[str, Any], message: str) -> None:
 def test_a_deadlock_is_one_whatever_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """I6: more cycles would not help a kernel in which nothing can happen any more."""
     monkeypatch.setattr(StreamingMultiprocessor, "_release_if_full", lambda *_: None)
-    with pytest.raises(DeadlockError, match="block .0, 0, 0. on SM 0: warps 0, 1 at a barrier"):
+    with pytest.raises(DeadlockError, match=r"block \(0, 0, 0\) on SM 0: warps 0, 1 at a barrier"):
         simulate(TINY, [trace([[BARRIER, fp32()], [BARRIER, fp32()]])], max_cycles=1000)
 
 
