@@ -107,7 +107,7 @@ class GraphNode:
 
 @dataclass(frozen=True)
 class LaunchGraph(Command):
-    """A launch of a whole graph: its nodes start when the stream comes to it, each after the nodes that it waits for."""
+    """A launch of a whole graph: its nodes start when the stream comes to it, each after those it waits for."""
 
     nodes: tuple[GraphNode, ...] = field(kw_only=True)
     name: str = field(default="graph", kw_only=True)
