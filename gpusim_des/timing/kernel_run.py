@@ -45,6 +45,7 @@ class KernelRun:
         self.write_granules = 0
         self.start_fs = env.now
         self.end_fs = env.now
+        self.blocks_placed = 0
         self.blocks_retired = 0
         self.writes_under_way = 0
         self.done = Event(env)
