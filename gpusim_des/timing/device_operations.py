@@ -22,7 +22,7 @@ StartKernel = Callable[[LaunchKernel, int, int], KernelRun]
 
 
 class DeviceOperations:
-    """Runs every operation as a process: it waits for what it depends on, for the device to hear of it, for an engine."""
+    """Runs every operation as a process that waits for what it depends on, the way to the device, and an engine."""
 
     def __init__(
         self,
