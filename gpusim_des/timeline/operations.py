@@ -47,9 +47,13 @@ class Operation:
     waited_for: str = ""
     pageable: bool = False
     """A copy of pageable host memory: it blocked the host."""
+    blocking: bool = False
+    """A copy whose call was asked to return when it was done."""
     kernel: int = -1
     """Number of the kernel in the simulation, -1 for others."""
     line: int = 0
+    last_wait_fs: int = -1
+    """When the wait for ``wait_reason`` began, after all earlier waits; -1: at the issue."""
 
     @property
     def direction(self) -> str:
@@ -75,3 +79,10 @@ class Operation:
     def wait_s(self) -> float:
         """Seconds from issue to start."""
         return (self.start_fs - self.issued_fs) / FS_PER_S
+
+    @property
+    def last_wait_s(self) -> float:
+        """Seconds for which nothing but ``wait_reason`` held it up; 0 if it did not wait."""
+        if self.wait_reason == "none":
+            return 0.0
+        return (self.start_fs - max(self.issued_fs, self.last_wait_fs)) / FS_PER_S

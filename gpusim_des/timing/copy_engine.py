@@ -22,6 +22,8 @@ class Engine:
     def __init__(self, env: Environment, name: str) -> None:
         self.name = name
         self.busy_with: Work | None = None
+        self.served: Work | None = None
+        """The operation before: whoever waited for the engine waited for its end."""
         self._env = env
         self._waiting: list[tuple[int, int, int, Work, Event]] = []
         self._looks = False
@@ -35,7 +37,7 @@ class Engine:
 
     def release(self) -> None:
         """Give the engine to the next one."""
-        self.busy_with = None
+        self.served, self.busy_with = self.busy_with, None
         self._look()
 
     def _look(self) -> None:

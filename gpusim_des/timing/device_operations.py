@@ -60,14 +60,14 @@ class DeviceOperations:
                 before = env.now
                 yield dependency.event
                 if env.now > before:
-                    work.wait_reason, work.waited_for = dependency.reason, dependency.name
+                    work.waited(dependency.reason, dependency.name, before)
         waited = env.now > work.issued_fs
         known_fs = work.issued_fs + self._latency_fs
         if work.kind == "kernel" and waited:
             known_fs = max(known_fs, env.now + self._gap_fs)
         if work.kind != "mark" and known_fs > env.now:
             if not waited:
-                work.wait_reason = "launch latency"
+                work.waited("launch latency", "", env.now)
             yield env.timeout(known_fs - env.now)
         if work.kind == "kernel":
             yield from self._run_kernel(work)
@@ -83,7 +83,7 @@ class DeviceOperations:
     def _begin(self, work: Work, reason: str, ready_fs: int, other: Work | None) -> None:
         work.start_fs = self._env.now
         if work.start_fs > ready_fs:
-            work.wait_reason, work.waited_for = reason, other.name if other is not None else ""
+            work.waited(reason, other.name if other is not None else "", ready_fs)
         work.started.succeed()
 
     def _run_kernel(self, work: Work) -> Generator[Event, Any, None]:
@@ -99,9 +99,8 @@ class DeviceOperations:
         command = work.command
         assert isinstance(command, CopyMemory)
         engine, ready = self.engines.of(work.kind), self._env.now
-        other = engine.busy_with
         yield engine.request(work, self._priorities.get(work.stream, 0))
-        self._begin(work, "copy engine", ready, other)
+        self._begin(work, "copy engine", ready, engine.served)
         took = self.engines.transfer_fs(work.kind, work.nbytes, pinned=command.pinned)
         moving = took - self._gpu.copy_latency_fs
         self._env.process(
@@ -145,6 +144,8 @@ class DeviceOperations:
             wait_reason=work.wait_reason,
             waited_for=work.waited_for,
             pageable=work.pageable,
+            blocking=isinstance(work.command, CopyMemory) and work.command.blocking,
             kernel=work.kernel,
             line=work.command.line,
+            last_wait_fs=work.last_wait_fs,
         )

@@ -37,6 +37,7 @@ class Work:
         "issued_fs",
         "kernel",
         "kind",
+        "last_wait_fs",
         "name",
         "nbytes",
         "number",
@@ -67,3 +68,8 @@ class Work:
         self.done = Event(env)
         self.wait_reason = "none"
         self.waited_for = ""
+        self.last_wait_fs = -1
+
+    def waited(self, reason: str, other: str, since_fs: int) -> None:
+        """Note the wait that ended last."""
+        self.wait_reason, self.waited_for, self.last_wait_fs = reason, other, since_fs
