@@ -94,8 +94,8 @@ def test_one_stream_and_blocking_calls_are_named() -> None:
     )
     assert overlap(simple).notes == (
         (
-            "h2d a, d2h a: the host waited 7 µs for the end of the copy, as asked: memcpy_async with pinned memory goes "
-            "on at once"
+            "h2d a, d2h a: the host waited 7 µs for the end of the copy, as asked: memcpy_async with pinned memory "
+            "goes on at once"
         ),
         "all 3 operations are in the default stream, which runs them one after another: use several streams",
     )
@@ -117,8 +117,8 @@ def test_waits_are_grouped_by_reason_worst_first() -> None:
     assert found.notes == (
         "kernel k in stream 3 waited 20 µs for a turn in the hardware queue that streams share (j)",
         (
-            "2 operations waited 15 µs in all for copy engine 0, busy with the other direction, longest d2h c in stream "
-            "2: 12 µs (h2d b)"
+            "2 operations waited 15 µs in all for copy engine 0, busy with the other direction, longest d2h c in "
+            "stream 2: 12 µs (h2d b)"
         ),
         (
             "kernel k in the default stream waited 1 µs for the default stream, which waits for the others and makes "

@@ -11,6 +11,7 @@ from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
 from gpusim_des.views.stalls import stalls
+from gpusim_des.views.streams import stream_timeline
 from gpusim_des.views.timeline import timeline
 from gpusim_des.views.warp_timeline import warp_timeline
 from gpusim_des.views.waves_curve import waves_curve
@@ -26,6 +27,7 @@ __all__ = [
     "save",
     "save_chrome_trace",
     "stalls",
+    "stream_timeline",
     "timeline",
     "warp_timeline",
     "waves_curve",
