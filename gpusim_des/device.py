@@ -220,9 +220,10 @@ class Device(StreamFace):
         max_cycles: int | None = None,
         progress: Progress | None = None,
     ) -> Simulation:
-        """Find the time of everything launched so far, one kernel after another.
+        """Find the time of everything asked for so far: kernels, copies, and the host's calls, each in its stream.
 
-        "So far" begins anew with `forget_launches`.
+        "So far" begins anew with `forget_launches`. A simulation begins with cold caches; copies to the device fill the
+        L2 (M11), so that kernels behind them find what fits there.
 
         ``detail`` is ``"kernel"`` (totals), ``"sm"`` (spans of blocks as well) or ``"warp"`` (states and instructions
         of every warp as well, on the SMs that ``watch`` lists, or on all). ``caches="off"`` sends every sector to HBM:
@@ -240,13 +241,12 @@ class Device(StreamFace):
             After ``max_cycles`` clock cycles of the SMs, and when the user interrupts. The exception's ``partial`` is
             the `Simulation` of what was simulated until then.
         """
-        if not self.launches:
+        if not self.program.commands:
             raise LaunchError("nothing to simulate: launch a kernel first, dev.launch(kernel, grid, block, ...)")
-        traces = [launch.trace for launch in self.launches]
         try:
             timeline = simulate(
                 self.gpu,
-                traces,
+                program=self.program,
                 engine=engine,
                 caches=caches,
                 detail=detail,
@@ -258,4 +258,5 @@ class Device(StreamFace):
             if isinstance(stop.partial, Timeline):
                 stop.partial = Simulation(stop.partial, "simpy")
             raise
+        self._event_times_fs = dict(timeline.event_times)
         return Simulation(timeline, "simpy")

@@ -167,7 +167,7 @@ def test_of_a_simulation(engines: int, both: float) -> None:
     assert (found.serial_s, found.both_copies_s) == (2.02e-3, both and both + 9e-6)
     if engines == 1:
         assert found.notes == (
-            "d2h b in stream 2 waited 1.01 ms for copy engine 0, busy with the other direction (h2d a)",
+            "d2h b in stream 'two' waited 1.01 ms for copy engine 0, busy with the other direction (h2d a)",
         )
         assert played.operations[1].last_wait_s == pytest.approx(1.009e-3)
     else:

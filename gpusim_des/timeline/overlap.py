@@ -156,9 +156,9 @@ _Note = tuple[float, str]
 
 
 def _notes(timeline: Timeline) -> tuple[str, ...]:
-    notes = _waits(timeline.operations)
+    notes = _waits(timeline)
     if len({o.kind for o in timeline.operations}) > 1:  # otherwise nothing could have overlapped
-        notes += [*_blocking(timeline.operations), *_one_stream(timeline.operations), *_host_waits(timeline)]
+        notes += [*_blocking(timeline.operations), *_one_stream(timeline), *_host_waits(timeline)]
     return tuple(sentence for _, sentence in sorted(notes, key=lambda note: -note[0]))
 
 
@@ -175,12 +175,15 @@ def _blocking(operations: Sequence[Operation]) -> Iterator[_Note]:
         yield cost, f"{sentence}: memcpy_async with pinned memory goes on at once"
 
 
-def _one_stream(operations: Sequence[Operation]) -> Iterator[_Note]:
+def _one_stream(timeline: Timeline) -> Iterator[_Note]:
+    operations = timeline.operations
     streams = {o.stream for o in operations}
     serial = _serial_fs(operations)
     if len(streams) == 1 and serial == _busy_fs(operations):  # the nodes of a graph may overlap in one stream
         longest = max(_busy_fs(o for o in operations if o.kind == kind) for kind in {o.kind for o in operations})
-        sentence = f"all {len(operations)} operations are in {_stream(*streams)}, which runs them one after another"
+        sentence = (
+            f"all {len(operations)} operations are in {_stream(timeline, *streams)}, which runs them one after another"
+        )
         yield (serial - longest) / FS_PER_S, f"{sentence}: use several streams"
 
 
@@ -193,20 +196,20 @@ def _host_waits(timeline: Timeline) -> Iterator[_Note]:
         yield cost, f"the host waited {duration(cost)} ({calls}) before it issued more work"
 
 
-def _waits(operations: Sequence[Operation]) -> list[_Note]:
-    kinds = {o.name: o.kind for o in operations}
+def _waits(timeline: Timeline) -> list[_Note]:
+    kinds = {o.name: o.kind for o in timeline.operations}
     groups: dict[str, list[Operation]] = defaultdict(list)
-    for o in operations:
+    for o in timeline.operations:
         # A copy behind copies of its own direction waits because the link is busy, not because overlap failed.
         if o.last_wait_s and (o.wait_reason != "copy engine" or kinds.get(o.waited_for) != o.kind):
             groups[REASONS.get(o.wait_reason, "").format(engine=o.engine)].append(o)
     groups.pop("", None)
-    return [_wait(what, group) for what, group in groups.items()]
+    return [_wait(timeline, what, group) for what, group in groups.items()]
 
 
-def _wait(what: str, group: Sequence[Operation]) -> _Note:
+def _wait(timeline: Timeline, what: str, group: Sequence[Operation]) -> _Note:
     worst = max(group, key=lambda o: o.last_wait_s)
-    who = f"{'kernel ' * (worst.kind == 'kernel')}{worst.name} in {_stream(worst.stream)}"
+    who = f"{'kernel ' * (worst.kind == 'kernel')}{worst.name} in {_stream(timeline, worst.stream)}"
     behind = f" ({worst.waited_for})" * bool(worst.waited_for)
     cost = sum(o.last_wait_s for o in group)
     if len(group) == 1:
@@ -215,8 +218,11 @@ def _wait(what: str, group: Sequence[Operation]) -> _Note:
     return cost, f"{len(group)} operations waited {duration(cost)} in all for {what}, longest {longest}"
 
 
-def _stream(number: int) -> str:
-    return f"stream {number}" if number else "the default stream"
+def _stream(timeline: Timeline, number: int) -> str:
+    name = timeline.stream_name(number)
+    if name == "default stream":
+        return f"the {name}"
+    return name if name == f"stream {number}" else f"stream {name!r}"
 
 
 def _names(operations: Sequence[Operation]) -> str:

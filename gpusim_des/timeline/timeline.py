@@ -34,6 +34,14 @@ class Timeline:
     event_times: Mapping[int, int] = field(default_factory=dict, repr=False)
     """Number of an event's record → femtoseconds at which it happened."""
 
+    stream_names: Mapping[int, str] = field(default_factory=dict, repr=False)
+    """Number of a stream → its name."""
+
+    def stream_name(self, number: int) -> str:
+        """Name of a stream for rows and sentences, for example ``stream 1``, ``copies`` or ``default stream``."""
+        name = self.stream_names.get(number, f"stream {number}" if number else "default")
+        return "default stream" if name == "default" else name
+
     @property
     def end_fs(self) -> int:
         """End of the last kernel, copy, memset or call of the host."""

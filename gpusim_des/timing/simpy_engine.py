@@ -66,7 +66,7 @@ class SimpyEngine:
         numbers = [0] * len(traces) if streams is None else streams
         program = HostProgram(
             [LaunchKernel(stream, trace=trace) for stream, trace in zip(numbers, traces, strict=True)],
-            [HostStream(stream, str(stream)) for stream in sorted(set(numbers))],
+            [HostStream(stream, f"stream {stream}") for stream in sorted(set(numbers))],
             per_thread_default=True,
         )
         return self.play(program, max_cycles, ideal=True)
@@ -95,6 +95,7 @@ class SimpyEngine:
             After `max_cycles`, and when the user interrupts; with the timeline so far.
         """
         self._stop = Event(self.env)
+        self.stream_names = {stream.number: stream.name for stream in program.streams}
         priorities = {stream.number: stream.priority for stream in program.streams}
         traffic = MemoryTraffic(self.env, self.gpu, self.memory)
         self.device = DeviceOperations(self.env, self.gpu, traffic, self._start_kernel, priorities, ideal=ideal)
@@ -165,6 +166,7 @@ class SimpyEngine:
             operations=tuple(sorted(operations, key=lambda operation: operation.number)),
             host=tuple(self.host.spans),
             event_times=dict(self.host.event_times),
+            stream_names=dict(self.stream_names),
         )
 
     def _start_kernel(self, command: LaunchKernel, number: int, priority: int) -> KernelRun:

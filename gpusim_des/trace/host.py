@@ -5,6 +5,7 @@ The device writes these commands while it computes results at once; the timing m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -130,3 +131,9 @@ class HostProgram:
     per_thread_default: bool = False
     """The default stream is one like the others; otherwise it is the legacy one, which waits for all blocking streams
     and makes them wait."""
+
+    def traces(self) -> Iterator[KernelTrace]:
+        """Traces of all kernels, those of graphs too, in the order of their launches."""
+        for command in self.commands:
+            parts = [node.command for node in command.nodes] if isinstance(command, LaunchGraph) else [command]
+            yield from (part.trace for part in parts if isinstance(part, LaunchKernel))

@@ -144,9 +144,9 @@ def _rows(record: Timeline) -> list[_Row]:
         streams[operation.stream].append(operation)
         engines[operation.engine or KIND_NAMES[operation.kind]].append(operation)
     for number, operations in sorted(streams.items()):
-        rows.append(_stacked(f"stream {number}" if number else "default stream", 1, operations, in_stream=True))
+        rows.append(_stacked(record, figure.plain(record.stream_name(number)), 1, operations))
     for name, operations in sorted(engines.items(), key=lambda pair: (pair[0] == "HBM", pair[0] == "compute", pair[0])):
-        rows.append(_stacked(_engine_name(name, operations), 2, operations, in_stream=False))
+        rows.append(_stacked(record, _engine_name(name, operations), 2, operations))
     top = 0.0
     for before, row in zip([None, *rows[:-1]], rows, strict=True):
         top += before.height + SECTION_GAP * (before.section != row.section) if before else 0.0
@@ -171,9 +171,10 @@ def _host_boxes(spans: Iterable[HostSpan]) -> Iterator[_Box]:
         yield _Box(span.start_fs, span.end_fs, HOST_STYLES["waits" if span.waits else "calls"], labels)
 
 
-def _stacked(name: str, section: int, operations: Iterable[Operation], *, in_stream: bool) -> _Row:
-    """Put each operation into the first lane that is free."""
+def _stacked(record: Timeline, name: str, section: int, operations: Iterable[Operation]) -> _Row:
+    """Put each operation of a stream or an engine into the first lane that is free."""
     row = _Row(name, section)
+    in_stream = section == 1
     ends: list[int] = []
     for o in sorted(operations, key=lambda o: (o.start_fs, o.end_fs, o.number)):
         lane = next((number for number, end in enumerate(ends) if end <= o.start_fs), len(ends))
@@ -182,7 +183,7 @@ def _stacked(name: str, section: int, operations: Iterable[Operation], *, in_str
         if in_stream and o.issued_fs < o.start_fs > free:
             labels = _wait_labels(o)
             row.boxes.append(_Box(max(o.issued_fs, free), o.start_fs, WAITING, labels, lane, wait=True))
-        labels = _labels(o) if in_stream else _stream_labels(o)
+        labels = _labels(o) if in_stream else _stream_labels(record, o)
         row.boxes.append(_Box(o.start_fs, o.end_fs, _style(o), labels, lane))
     row.lanes = max(1, len(ends))
     return row
@@ -199,8 +200,9 @@ def _labels(o: Operation) -> tuple[str, ...]:
     return f"{name}\n{second}", f"{name}\n{time}", name
 
 
-def _stream_labels(o: Operation) -> tuple[str, ...]:
-    return (f"stream {o.stream}", f"s{o.stream}") if o.stream else ("default stream", "default")
+def _stream_labels(record: Timeline, o: Operation) -> tuple[str, ...]:
+    name = figure.plain(record.stream_name(o.stream))
+    return (name, name.replace("stream ", "s") if o.stream else "default")
 
 
 def _wait_labels(o: Operation) -> tuple[str, ...]:
