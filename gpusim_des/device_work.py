@@ -36,7 +36,7 @@ class Work:
     """A kernel, copy or memset that was checked and can run."""
 
     name: str
-    """``kernel 'scale'``, ``copy h2d 'a'``, ``memset 'a'``."""
+    """``kernel 'scale'``, ``copy h2d 'a'``, ``copy d2d 'a' to 'b'``, ``memset 'a'``."""
     site: Site
     """The call that asked for it."""
     arrays: tuple[DeviceArray, ...]
@@ -92,8 +92,9 @@ def copy_work(
         )
         return Done(command, _uses(memory, count, read=src, write=dst), copied=(direction, count))
 
+    named = repr(ours.name) if host is not None else f"{devices[1].name!r} to {devices[0].name!r}"
     return Work(
-        f"copy {direction} {ours.name!r}",
+        f"copy {direction} {named}",
         site,
         tuple(devices),
         run,

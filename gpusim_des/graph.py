@@ -83,6 +83,11 @@ class Graph:
         """
         return self._host.launch_graph(self, stream)
 
+    @property
+    def ended(self) -> bool:
+        """Whether its capture is over."""
+        return self._state != "open"
+
     def end(self, *, complete: bool) -> None:
         """Close the graph, for the capture."""
         self._state = "complete" if complete else "abandoned"

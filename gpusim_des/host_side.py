@@ -106,7 +106,7 @@ class HostSide:
         if work.pageable and not work.blocking:
             self._warn_pageable(work)
         if work.host_waits:
-            self._learn(self.order.record(stream.number))
+            self._learn(self.order.done(stream.number))
         self.tell()
         return done
 
@@ -170,6 +170,10 @@ class HostSide:
             raise StreamError(
                 f"capture of stream {capture.origin.name!r} inside of the capture of graph "
                 f"{self.capture.graph.name!r}: captures do not nest; end the first one before"
+            )
+        if capture.graph.ended:
+            raise StreamError(
+                f"the capture of graph {capture.graph.name!r} is over: begin another, dev.capture(stream)"
             )
         if self._is_legacy(capture.origin):
             raise StreamError(

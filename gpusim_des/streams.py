@@ -66,7 +66,7 @@ class Stream:
         host.check_stream(self)
         host.refuse_in_capture("stream.synchronize")
         command = Synchronize(self.number, what="stream", line=caller().line)
-        host.wait(command, host.order.record(self.number))
+        host.wait(command, host.order.done(self.number))
 
     def record(self, event: Event) -> None:
         """Record an event: it happens when everything in the stream so far is done."""

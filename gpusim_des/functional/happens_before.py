@@ -93,6 +93,10 @@ class HappensBefore:
         """Return what is over when a stream comes to an event."""
         return dict(self._reach(stream))
 
+    def done(self, stream: int) -> Clock:
+        """Return what is over when everything in a stream so far is."""
+        return dict(self._clocks[stream])
+
     def wait(self, stream: int, event: Clock) -> None:
         """Let a stream wait for what `record` returned."""
         _join(self._reach(stream), event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 import zlib
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import DeviceMemoryError
-from gpusim_des.functional.allocator import Shape, element_type, sizes_of
+from gpusim_des.functional import host_memory
+from gpusim_des.functional.allocator import ASK_HOST_BYTES, Shape, element_type, sizes_of
 from gpusim_des.functional.happens_before import Clock, Moment
 from gpusim_des.functional.source import Site
 
@@ -25,9 +27,13 @@ _PINNED: dict[int, tuple[int, int, weakref.ref[NDArray[Any]]]] = {}
 def allocate(shape: Shape, dtype: DTypeLike) -> NDArray[Any]:
     """Make a pinned array of zeros; raises `DeviceMemoryError` for what device memory could not hold either."""
     sizes, kind = sizes_of(shape), element_type(dtype)
+    needed = math.prod(sizes) * kind.itemsize
+    left = host_memory.available_bytes() if needed >= ASK_HOST_BYTES else None
     try:
+        if left is not None and needed > left:
+            raise MemoryError(f"{needed:,} bytes asked for, {left:,} available")
         array: NDArray[Any] = np.zeros(sizes, kind)
-    except MemoryError as error:
+    except (MemoryError, ValueError) as error:  # NumPy's error for sizes beyond the address space is a ValueError
         raise DeviceMemoryError(
             f"the host has no memory for a pinned array of shape {sizes} and type {kind} ({error or 'MemoryError'}): "
             "make a smaller one, or use one several times"

@@ -26,7 +26,7 @@ class RacingOperation:
     name: str
     """``kernel 'scale'``, ``copy h2d 'a'``, ``memset 'a'``."""
     does: str
-    """``reads``, ``writes`` or ``updates`` (by atomics)."""
+    """``reads``, ``writes`` and ``updates`` (by atomics), with ``and`` between them."""
     stream: str
     site: Site
 
@@ -105,8 +105,10 @@ class StreamRaces:
         What the host knows to be over, `host`, is before everything that comes later, too.
         """
         new: list[StreamRace] = []
-        for use in uses:
-            now = _Access(use, moment, RacingOperation(name, _VERB[use.kind], stream, site))
+        together = list(uses)
+        for use in together:
+            verbs = [_VERB[other.kind] for other in together if other.array is use.array]
+            now = _Access(use, moment, RacingOperation(name, " and ".join(verbs), stream, site))
             kept = []
             for earlier in self._accesses.get(id(use.array), ()):
                 over = earlier.moment.over(before)
@@ -127,7 +129,7 @@ class StreamRaces:
         self._accesses.clear()
 
     def _report(self, array: DeviceArray, first: RacingOperation, second: RacingOperation) -> list[StreamRace]:
-        key = id(array), first.name, first.does, first.site, second.name, second.does, second.site
+        key = id(array), first.name, first.site, second.name, second.site
         if key in self._known:
             return []
         self._known.add(key)
