@@ -25,10 +25,7 @@ class Simulation:
 
     @property
     def seconds(self) -> float:
-        """End of the last kernel, in seconds from the start of the first.
-
-        Kernels follow each other without a gap: launch cost and copies are not simulated yet.
-        """
+        """End of the last kernel, copy or call of the host, in seconds from the first call."""
         return self.timeline.end_fs / FS_PER_S
 
     @property

@@ -62,13 +62,12 @@ class DeviceOperations:
                 if env.now > before:
                     work.waited(dependency.reason, dependency.name, before)
         waited = env.now > work.issued_fs
-        known_fs = work.issued_fs + self._latency_fs
-        if work.kind == "kernel" and waited:
-            known_fs = max(known_fs, env.now + self._gap_fs)
-        if work.kind != "mark" and known_fs > env.now:
-            if not waited:
+        arrival_fs = work.issued_fs + self._latency_fs
+        ready_fs = env.now + (self._gap_fs if work.kind == "kernel" and waited else 0)
+        if work.kind != "mark" and max(arrival_fs, ready_fs) > env.now:
+            if arrival_fs > ready_fs:
                 work.waited("launch latency", "", env.now)
-            yield env.timeout(known_fs - env.now)
+            yield env.timeout(max(arrival_fs, ready_fs) - env.now)
         if work.kind == "kernel":
             yield from self._run_kernel(work)
         elif work.kind in ("h2d", "d2h"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -93,7 +93,9 @@ class _Row:
         return middle - half, middle + half
 
 
-def stream_timeline(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit: Unit = "us") -> Axes:
+def stream_timeline(
+    sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit: Unit = "us", end: float | None = None
+) -> Axes:
     """Draw the host thread, the streams and the engines over one axis of time.
 
     The first row is the host thread: its calls, and hatched the time in which it was blocked. Then a row for each
@@ -108,7 +110,9 @@ def stream_timeline(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit
     ax
         Axes to draw on. Without it a new figure is made, unknown to pyplot; save it with ``ax.figure.savefig(…)``.
     unit
-        ``"us"`` or ``"cycles"`` (SM clock).
+        ``"us"`` or ``"cycles"`` (SM clock); `end` is in this unit, too.
+    end
+        Last moment to show; the end of the run without it.
 
     Raises
     ------
@@ -122,8 +126,8 @@ def stream_timeline(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit
     rows = _rows(record)
     entries = _legend(record, rows)
 
-    ax = figure.new_axes(ax, 11.0, figure.height(round(rows[-1].top + rows[-1].height), row=0.46, entries=len(entries)))
-    figure.time_axis(ax, unit, 0, record.end_fs / scale)
+    ax = figure.new_axes(ax, 11.0, figure.height(round(_extent(rows)), row=0.46, entries=len(entries)))
+    figure.time_axis(ax, unit, 0, record.end_fs / scale if end is None else end)
     _row_axis(ax, rows)
     crowded = _draw(ax, rows, scale)
     figure.outside_legend(ax, entries, title="dense rows: the height\nis the share of time" if crowded else None)
@@ -131,6 +135,51 @@ def stream_timeline(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit
     what = f"{number:,} operation{'s' * (number > 1)} in {duration(record.end_fs / FS_PER_S)}"
     ax.set_title(f"Streams: {what} on {figure.plain(record.gpu_name)}")
     return ax
+
+
+def compare_streams(sims: Mapping[str, HasTimeline | Timeline], *, unit: Unit = "us") -> Axes:
+    """Draw the streams of several runs below each other, on one scale, so that the shorter run is the shorter picture.
+
+    Parameters
+    ----------
+    sims
+        Title of each run → what ``simulate()`` returned, or its timeline.
+    unit
+        ``"us"`` or ``"cycles"`` (SM clock of the first run).
+
+    Returns
+    -------
+    Axes
+        The uppermost; ``ax.figure`` is the whole figure.
+
+    Raises
+    ------
+    ValueError
+        If there are no runs; otherwise see `stream_timeline`.
+    """
+    from matplotlib.figure import Figure  # noqa: PLC0415 - Matplotlib is imported with the first figure
+
+    records = {title: figure.timeline_of(sim) for title, sim in sims.items()}
+    if not records:
+        raise ValueError("sims is empty: pass at least one run")
+    heights = [_extent(_rows(record)) + 1.2 for record in records.values()]
+    size_in = (11.0, min(0.9 + 0.36 * sum(heights), 16.0))
+    whole = Figure(figsize=size_in, layout="constrained", dpi=150)
+    axes = whole.subplots(len(records), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
+    last = max(record.end_fs for record in records.values()) / figure.fs_per_unit(next(iter(records.values())), unit)
+    for ax, (title, record) in zip(axes, records.items(), strict=True):
+        stream_timeline(record, ax=ax, unit=unit, end=last)
+        ax.set_title("")
+        ax.set_title(f"{title}: {duration(record.end_fs / FS_PER_S)}", loc="left")
+        ax.axvline(record.end_fs / figure.fs_per_unit(record, unit), color="#000000", linewidth=1.2, zorder=3)
+        if ax is not axes[-1]:
+            ax.set_xlabel("")
+    shown = {entry.get_label(): entry for record in records.values() for entry in _legend(record, _rows(record))}
+    for ax in axes:
+        ax.get_legend().remove()
+    figure.outside_legend(axes[0], list(shown.values()))
+    first: Axes = axes[0]
+    return first
 
 
 # Rows ---------------------------------------------------------------------------------------------------------------
@@ -152,6 +201,10 @@ def _rows(record: Timeline) -> list[_Row]:
         top += before.height + SECTION_GAP * (before.section != row.section) if before else 0.0
         row.top = top
     return rows
+
+
+def _extent(rows: Sequence[_Row]) -> float:
+    return rows[-1].top + rows[-1].height
 
 
 def _engine_name(name: str, operations: Sequence[Operation]) -> str:
@@ -211,7 +264,7 @@ def _wait_labels(o: Operation) -> tuple[str, ...]:
         return () if o.wait_reason == "none" else ("launch latency", "latency")
     other = figure.plain(o.waited_for)
     if o.wait_reason in ("stream order", "graph order"):
-        return (f"waits for {other}", other) if other else ("waits",)
+        return (f"waits for {other}", "waits") if other else ("waits",)
     what = o.engine if o.wait_reason == "copy engine" else o.wait_reason
     if what == "default stream" and not o.stream:
         what = "other streams"
@@ -224,9 +277,8 @@ def _wait_labels(o: Operation) -> tuple[str, ...]:
 
 def _row_axis(ax: Axes, rows: Sequence[_Row]) -> None:
     """Name the rows, the first on top, and separate the sections."""
-    ax.set_ylim(rows[-1].top + rows[-1].height, rows[0].top)
-    height = figure.size_in_points(ax)[1]
-    room = height / (rows[-1].top + rows[-1].height)
+    ax.set_ylim(_extent(rows), rows[0].top)
+    room = figure.size_in_points(ax)[1] / _extent(rows)
     step = next((s for s in (1, 2, 4, 8, 16, 32) if room * s >= 9 or s >= len(rows)), 64)
     shown = [row for n, row in enumerate(rows) if row.section != 1 or n % step == 0]
     # The second line, an engine's directions, needs room for two.
@@ -245,10 +297,9 @@ def _draw(ax: Axes, rows: Sequence[_Row], scale: int) -> bool:
     low, high = ax.get_xlim()
     width, height = figure.size_in_points(ax)
     per_fs = width / ((high - low) * scale)
-    per_row = height / (rows[-1].top + rows[-1].height)
+    per_row = height / _extent(rows)
     groups: dict[tuple[Style, bool], list[Bar]] = defaultdict(list)
     labelled: list[tuple[_Row, _Box]] = []
-    total = sum(len(row.boxes) for row in rows)
     dense = [row.name for row in rows if _is_dense(row, per_fs)]
     for row in rows:
         if row.name in dense:
@@ -260,7 +311,9 @@ def _draw(ax: Axes, rows: Sequence[_Row], scale: int) -> bool:
                 groups[box.style, box.wait].append(Bar(box.start_fs / scale, box.end_fs / scale, top, bottom))
                 labelled.append((row, box))
     for (style, wait), group in groups.items():
-        figure.add_bars(ax, group, style, edge=0.5 if style.hatch or (total <= 300 and not wait) else 0.0)
+        # White edges would hide bars that are hardly wider.
+        wide = min(bar.right - bar.left for bar in group) * scale * per_fs > 3
+        figure.add_bars(ax, group, style, edge=0.5 if style.hatch or (wide and not wait) else 0.0)
     labelled.sort(key=lambda pair: pair[1].start_fs - pair[1].end_fs)
     for row, box in labelled[:MOST_LABELS]:
         _write(ax, row, box, scale, per_fs, per_row)
