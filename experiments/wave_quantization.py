@@ -73,7 +73,7 @@ def main(gpu: str = GPU, out: Path | None = None, waves: int = WAVES) -> list[Wa
     lone = run(chip, 1)
     capacity = chip.sms * lone.kernels[0].blocks_per_sm
     block_us = (lone.timeline.blocks[0].end_fs - lone.timeline.blocks[0].start_fs) / FS_PER_US
-    writes_us = lone.seconds * 1e6 - block_us
+    writes_us = lone.kernels[0].seconds * 1e6 - block_us
     interval_us = chip.dispatch_interval_fs / FS_PER_US
     edges = [n for w in range(waves + 1) for n in (w * capacity, w * capacity + 1)]
     between = [w * capacity + capacity * s // STEPS_PER_WAVE for w in range(waves) for s in range(1, STEPS_PER_WAVE)]
@@ -84,7 +84,9 @@ def main(gpu: str = GPU, out: Path | None = None, waves: int = WAVES) -> list[Wa
         formula_us = waves_of.count * block_us
         in_last_wave = waves_of.tail_blocks or capacity
         full_us = formula_us + (in_last_wave - 1) * interval_us + writes_us
-        points.append(WavePoint(blocks, waves_of.count, run(chip, blocks).seconds * 1e6, formula_us, full_us))
+        points.append(
+            WavePoint(blocks, waves_of.count, run(chip, blocks).kernels[0].seconds * 1e6, formula_us, full_us)
+        )
     print(f"{chip.title}: {capacity} blocks at a time, one block takes {block_us:.3f} µs")
     print(
         f"not in the first formula: {1000 * interval_us:.3g} ns for each further block of the last wave, "

@@ -5,30 +5,39 @@ counts what a GPU would do, ``dev.simulate`` plays that on a discrete-event mode
 """
 
 from gpusim_des import analytic, views
-from gpusim_des.device import Device, Launch
+from gpusim_des.device import Device
 from gpusim_des.errors import (
     BoundsError,
     CycleLimitError,
     DeadlockError,
     DeviceMemoryError,
+    HostBufferChangedWarning,
     KernelError,
     LaunchError,
     MaskError,
     ModelError,
+    PageableCopyWarning,
+    PendingWorkWarning,
     SimError,
     SimulationInterrupted,
+    StreamError,
+    StreamRaceWarning,
     TraceError,
 )
 from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.fragments import Fragment
 from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.stream_races import StreamRace
 from gpusim_des.functional.thread_kernel import InterpretedWarning, ThreadKernel, kernel
 from gpusim_des.functional.transfers import CopyReport
 from gpusim_des.gpu import GPU, list_gpus, load_gpu
+from gpusim_des.graph import Graph
 from gpusim_des.grid import Dim3, cdiv
 from gpusim_des.launch import launch
+from gpusim_des.launched import Launch
 from gpusim_des.simulation import Simulation
+from gpusim_des.streams import Event, Stream
 from gpusim_des.timeline import KernelTiming, Timeline, WarpState
 
 __version__ = "0.1.0"
@@ -46,7 +55,10 @@ __all__ = [
     "DeviceArray",
     "DeviceMemoryError",
     "Dim3",
+    "Event",
     "Fragment",
+    "Graph",
+    "HostBufferChangedWarning",
     "InterpretedWarning",
     "KernelError",
     "KernelTiming",
@@ -54,9 +66,15 @@ __all__ = [
     "LaunchError",
     "MaskError",
     "ModelError",
+    "PageableCopyWarning",
+    "PendingWorkWarning",
     "SimError",
     "Simulation",
     "SimulationInterrupted",
+    "Stream",
+    "StreamError",
+    "StreamRace",
+    "StreamRaceWarning",
     "ThreadKernel",
     "Timeline",
     "TraceError",

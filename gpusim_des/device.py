@@ -3,52 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from os import PathLike
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
-from gpusim_des.device_memory import MemoryFace
-from gpusim_des.errors import CycleLimitError, DeviceMemoryError, LaunchError, SimulationInterrupted
+from gpusim_des.device_streams import StreamFace
+from gpusim_des.device_work import Done, Work
+from gpusim_des.errors import CycleLimitError, DeviceMemoryError, LaunchError, SimulationInterrupted, StreamError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executor import execute
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.shared_memory import SharedLimits
+from gpusim_des.functional.source import caller
 from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
+from gpusim_des.launched import Launch
 from gpusim_des.simulation import Simulation
+from gpusim_des.streams import Stream
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import Progress
 from gpusim_des.timing.simulate import Caches, Engine, simulate
-from gpusim_des.trace import KernelTrace
+from gpusim_des.trace import KernelTrace, LaunchKernel
+
+DefaultStream = Literal["legacy", "per-thread"]
 
 ASSUMED_REGISTERS = 32
 """Registers per thread where a launch does not say (W5)."""
 
 
-@dataclass(frozen=True)
-class Launch:
-    """One finished launch: its results are in device memory, its time is found by `Device.simulate`."""
-
-    name: str
-    config: LaunchConfig
-    counters: Counters
-    trace: KernelTrace
-    vectorized: bool = True
-    """Many threads ran at once; false for a thread kernel that had to run thread by thread."""
-
-
-class Device(MemoryFace):
+class Device(StreamFace):
     """A GPU to run kernels on.
 
     Parameters
     ----------
     gpu
         Name of a model (``"h100-sxm"``), path of a TOML file, or a `GPU`.
+    default_stream
+        ``"legacy"``: the default stream waits for all blocking streams, and they wait for it. ``"per-thread"``: it is
+        a stream like the others.
 
     Examples
     --------
@@ -67,10 +63,16 @@ class Device(MemoryFace):
     'double'
     """
 
-    def __init__(self, gpu: str | PathLike[str] | GPU) -> None:
+    def __init__(self, gpu: str | PathLike[str] | GPU, *, default_stream: DefaultStream = "legacy") -> None:
+        if default_stream not in get_args(DefaultStream):
+            raise StreamError(f"default_stream = {default_stream!r}: possible are 'legacy' and 'per-thread'")
         self.gpu = load_gpu(gpu)
-        self.launches: list[Launch] = []
-        super().__init__(self.gpu.memory_bytes)
+        super().__init__(self.gpu.memory_bytes, per_thread=default_stream == "per-thread")
+
+    @property
+    def launches(self) -> list[Launch]:
+        """Kernels that have run since the device was made, or since `forget_launches`."""
+        return self._host.launches
 
     # Launch ---------------------------------------------------------------------------------------------------------
 
@@ -82,6 +84,7 @@ class Device(MemoryFace):
         *args: Any,
         registers: int | None = None,
         dynamic_shared: int = 0,
+        stream: Stream | None = None,
         count: Counting = "auto",
         vectorize: bool | None = None,
         progress: Callable[[int, int], None] | None = None,
@@ -101,6 +104,9 @@ class Device(MemoryFace):
         dynamic_shared
             Dynamic shared memory per block in bytes, for arrays that the kernel declares with ``dynamic=True``; used
             or not, it limits how many blocks fit on an SM. Asking for more than 48 KiB is the opt-in.
+        stream
+            The stream to launch into; the default stream where not given. In a stream that is being captured the
+            kernel does not run now, and the `Launch` is empty.
         count
             ``"auto"`` counts every operator by the instruction table, ``"declared"`` only memory operations, barriers,
             branches, exchanges between lanes and `compute`, ``"lines"`` every source line that a warp of a thread-style
@@ -119,6 +125,8 @@ class Device(MemoryFace):
             For a wrong kernel; `BoundsError`, `MaskError` and `DeadlockError` are its kinds.
         DeviceMemoryError
             For an array that was freed or lives on another device, or a host array, list or tuple among the arguments.
+        StreamError
+            For a stream that was destroyed or is another device's.
         """
         if not isinstance(kernel, KernelFunction):
             raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
@@ -138,26 +146,37 @@ class Device(MemoryFace):
             self._check_argument(kernel, name, value)
         self._refuse_launch_from_kernel(kernel)
         assumed = () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
-        self._running = kernel.name
-        try:
-            counters, trace, vectorized = execute(
-                kernel,
-                config,
-                arguments,
-                counting=count,
-                registers=int(used),
-                shared_limits=SharedLimits(
-                    self.gpu.shared_bytes_per_block, self.gpu.shared_bytes_per_block_optin, int(dynamic_shared)
-                ),
-                assumptions=assumed,
-                progress=progress,
-                vectorize=vectorize,
-            )
-        finally:
-            self._running = None
-        done = Launch(kernel.name, config, counters, trace, vectorized)
-        self.launches.append(done)
-        return done
+        where = self._host.stream_of(stream)
+        limits = SharedLimits(
+            self.gpu.shared_bytes_per_block, self.gpu.shared_bytes_per_block_optin, int(dynamic_shared)
+        )
+        site = caller()
+
+        def run(number: int) -> Done:
+            self._running = kernel.name
+            try:
+                counters, trace, vectorized, uses = execute(
+                    kernel,
+                    config,
+                    arguments,
+                    counting=count,
+                    registers=int(used),
+                    shared_limits=limits,
+                    assumptions=assumed,
+                    progress=progress,
+                    vectorize=vectorize,
+                )
+            finally:
+                self._running = None
+            done = Launch(kernel.name, config, counters, trace, vectorized)
+            return Done(LaunchKernel(number, trace=trace, line=site.line), uses, done)
+
+        arrays = tuple(value for value in arguments.values() if isinstance(value, DeviceArray))
+        done = self._host.issue(where, Work(f"kernel {kernel.name!r}", site, arrays, run))
+        if done is not None and done.launch is not None:
+            return done.launch
+        empty = KernelTrace(kernel.name, config, registers=int(used), assumptions=assumed)
+        return Launch(kernel.name, config, Counters(), empty, captured=True)
 
     def _refuse_launch_from_kernel(self, kernel: KernelFunction) -> None:
         if self._running is not None:
@@ -181,11 +200,13 @@ class Device(MemoryFace):
             )
 
     def forget_launches(self) -> None:
-        """Leave the launches so far out of later simulations; device memory and its contents stay.
+        """Leave the launches and the host program so far out of later simulations.
 
-        Use it after kernels that only prepare data, or between two measurements on one device.
+        Device memory and its contents, streams and events stay; everything so far counts as done. Use it after kernels
+        that only prepare data, or between two measurements on one device.
         """
-        self.launches = []  # a new list: whoever holds the old one keeps it
+        self._host_only("forget_launches")
+        self._host.forget()
 
     # Time -----------------------------------------------------------------------------------------------------------
 
@@ -199,9 +220,10 @@ class Device(MemoryFace):
         max_cycles: int | None = None,
         progress: Progress | None = None,
     ) -> Simulation:
-        """Find the time of everything launched so far, one kernel after another.
+        """Find the time of everything asked for so far: kernels, copies, and the host's calls, each in its stream.
 
-        "So far" begins anew with `forget_launches`.
+        "So far" begins anew with `forget_launches`. A simulation begins with cold caches; copies to the device fill the
+        L2 (M11), so that kernels behind them find what fits there.
 
         ``detail`` is ``"kernel"`` (totals), ``"sm"`` (spans of blocks as well) or ``"warp"`` (states and instructions
         of every warp as well, on the SMs that ``watch`` lists, or on all). ``caches="off"`` sends every sector to HBM:
@@ -219,13 +241,12 @@ class Device(MemoryFace):
             After ``max_cycles`` clock cycles of the SMs, and when the user interrupts. The exception's ``partial`` is
             the `Simulation` of what was simulated until then.
         """
-        if not self.launches:
+        if not self.program.commands:
             raise LaunchError("nothing to simulate: launch a kernel first, dev.launch(kernel, grid, block, ...)")
-        traces = [launch.trace for launch in self.launches]
         try:
             timeline = simulate(
                 self.gpu,
-                traces,
+                program=self.program,
                 engine=engine,
                 caches=caches,
                 detail=detail,
@@ -237,4 +258,5 @@ class Device(MemoryFace):
             if isinstance(stop.partial, Timeline):
                 stop.partial = Simulation(stop.partial, "simpy")
             raise
+        self._event_times_fs = dict(timeline.event_times)
         return Simulation(timeline, "simpy")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-import sys
 from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from gpusim_des.errors import DeviceMemoryError, KernelError
+from gpusim_des.device_work import copy_work, memset_work, uploaded
+from gpusim_des.errors import DeviceMemoryError
 from gpusim_des.functional.allocator import DeviceMemory, Shape, element_type, sizes_of
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.functional.source import Site
-from gpusim_des.functional.transfers import CopyKind, CopyReport, Direction, byte_count, bytes_of, direction_of, whole
+from gpusim_des.functional.source import caller
+from gpusim_des.functional.transfers import CopyKind, CopyReport
 from gpusim_des.grid import cdiv
+from gpusim_des.host_side import WAITS, HostSide
 
 PITCH_BYTES = 512
 """Rows of `malloc_pitch` start at multiples of this.
@@ -32,9 +33,9 @@ class MemoryFace:
     arrays are refused, and fresh memory is never clean. A copy to another device needs no peer access.
     """
 
-    def __init__(self, capacity_bytes: int) -> None:
+    def __init__(self, capacity_bytes: int, *, per_thread: bool) -> None:
         self._memory = DeviceMemory(capacity_bytes)
-        self._copy_report = CopyReport()
+        self._host = HostSide(self._memory, per_thread=per_thread)
 
     # Allocation -----------------------------------------------------------------------------------------------------
 
@@ -84,10 +85,15 @@ class MemoryFace:
         return self._memory.allocate((height, pitch // itemsize), dtype, name), pitch
 
     def free(self, array: DeviceArray) -> None:
-        """Give an array's memory back; refuses an array that was freed before or is another device's."""
+        """Give an array's memory back; refuses an array that was freed before or is another device's.
+
+        As ``cudaFree`` it lets the host wait for all streams first.
+        """
         self._host_only("free")
         self._check_type(array)
+        self._host.refuse_in_capture("dev.free")
         self._memory.free(array)
+        self._host.free(array, caller().line)
 
     def leaks(self) -> list[DeviceArray]:
         """Arrays that were not freed, oldest first; their ``name`` and ``nbytes`` say what to look for.
@@ -131,16 +137,19 @@ class MemoryFace:
         host = np.asarray(data)
         if host.size == 0:
             raise DeviceMemoryError(f"array of shape {host.shape}: there is nothing to copy")
+        self._host.refuse_in_capture("dev.to_device")
         array = self._memory.allocate(host.shape or (1,), host.dtype, name, contents=host)
-        self._copied("h2d", array.nbytes)
+        self._host.issue(self._host.default_stream, uploaded(self._memory, array, host, site=caller()))
         return array
 
     def to_host(self, array: DeviceArray) -> NDArray[Any]:
         """Copy a device array back; returns a new host array of the same shape and type."""
         self._host_only("to_host")
         self._check(array)
-        host = array.flat.reshape(array.shape).copy()
-        self._copied("d2h", array.nbytes)
+        self._host.refuse_in_capture("dev.to_host")
+        host = np.empty(array.shape, array.dtype)
+        work = copy_work(self._memory, host, array, None, "d2h", site=caller(), blocking=True)
+        self._host.issue(self._host.default_stream, work)
         return host
 
     def memcpy(
@@ -150,7 +159,9 @@ class MemoryFace:
         nbytes: SupportsIndex | None = None,
         kind: CopyKind | None = None,
     ) -> None:
-        """Copy bytes from the start of `src` to the start of `dst`, as ``cudaMemcpy`` does.
+        """Copy bytes from the start of `src` to the start of `dst`, as ``cudaMemcpy`` does, in the default stream.
+
+        The host waits until it is done, except for copies within device memory.
 
         Parameters
         ----------
@@ -163,41 +174,23 @@ class MemoryFace:
             ``"h2d"``, ``"d2h"`` or ``"d2d"``; found out from `dst` and `src` where not given.
         """
         self._host_only("memcpy")
-        direction = direction_of(dst, src, kind, self._memory)
-        count = byte_count(dst, src, nbytes)
-        bytes_of(dst, "dst")[:count] = bytes_of(src, "src")[:count]
-        self._copied(direction, count)
+        self._host.refuse_in_capture("dev.memcpy", f"{WAITS}; dev.memcpy_async(dst, src, stream) does not")
+        work = copy_work(self._memory, dst, src, nbytes, kind, site=caller(), blocking=True)
+        self._host.issue(self._host.default_stream, work)
 
     def memset(self, array: DeviceArray, value: SupportsIndex, nbytes: SupportsIndex | None = None) -> None:
-        """Set the first `nbytes` bytes, or all, to the byte `value`, as ``cudaMemset`` does.
+        """Set the first `nbytes` bytes, or all, to the byte `value`, as ``cudaMemset`` does, in the default stream.
 
         `value` is a byte, 0…255 or -128…-1, not an element: ``memset(a, 1)`` makes an ``int32`` 16,843,009. Useful
         are 0, and -1 for the integer -1.
         """
         self._host_only("memset")
         self._check(array)
-        byte = whole("memset value", value)
-        if not -128 <= byte <= 255:
-            raise DeviceMemoryError(
-                f"memset value = {byte:,}: it sets bytes, from -128 to 255; for elements of other values copy them, "
-                "dev.memcpy(array, np.full(shape, value, dtype))"
-            )
-        count = array.nbytes if nbytes is None else whole("memset nbytes", nbytes)
-        if not 0 <= count <= array.nbytes:
-            raise DeviceMemoryError(
-                f"memset nbytes = {count:,}: must lie between 0 and the {array.nbytes:,} bytes of array "
-                f"{array.name!r}; leave it out to set all of them"
-            )
-        if array.dtype.kind == "b" and byte not in {0, 1}:
-            raise DeviceMemoryError(f"memset value = {byte} on truth values: their bytes are 0 or 1; use one of them")
-        array.flat.view(np.uint8)[:count] = byte & 0xFF
+        self._host.issue(self._host.default_stream, memset_work(self._memory, array, value, nbytes, site=caller()))
 
     def copy_report(self) -> CopyReport:
         """Copies so far, those of `to_device` and `to_host` too, by direction; `memset` copies nothing."""
-        return self._copy_report
-
-    def _copied(self, direction: Direction, nbytes: int) -> None:
-        self._copy_report = self._copy_report.plus(direction, nbytes)
+        return self._host.copy_report
 
     # Checks ---------------------------------------------------------------------------------------------------------
 
@@ -211,13 +204,7 @@ class MemoryFace:
         self._memory.running = kernel
 
     def _host_only(self, call: str) -> None:
-        if self._running is not None:
-            frame = sys._getframe(2)
-            site = Site(frame.f_code.co_filename, frame.f_lineno)
-            raise KernelError(
-                f"kernel {self._running!r} calls dev.{call} in {site}: that is for the host; call it before or after "
-                "the launch, and pass the arrays as arguments"
-            )
+        self._host.only(f"dev.{call}")
 
     @staticmethod
     def _check_type(array: object) -> None:

@@ -1,4 +1,4 @@
-"""Every error the simulator raises on purpose.
+"""Every error the simulator raises on purpose, and the warnings of the host side.
 
 Two families: a wrong *argument* is a ``ValueError`` or ``TypeError`` as well as a `SimError`, so that ordinary
 Python code can catch it; a wrong *kernel* is a `KernelError`, whose text names array, index, legal range, block,
@@ -22,6 +22,10 @@ class LaunchError(SimError, ValueError):
 
 class DeviceMemoryError(SimError, ValueError):
     """Device memory used against its rules: freed arrays, wrong sizes, wrong types."""
+
+
+class StreamError(SimError, ValueError):
+    """Streams, events or graphs used against their rules: a destroyed stream, an event that nobody recorded."""
 
 
 class TraceError(SimError, ValueError):
@@ -58,3 +62,19 @@ class SimulationInterrupted(KeyboardInterrupt):
     def __init__(self, message: str, partial: object = None) -> None:
         super().__init__(message)
         self.partial = partial
+
+
+class PageableCopyWarning(UserWarning):
+    """An asynchronous copy of pageable host memory, which is not asynchronous."""
+
+
+class HostBufferChangedWarning(UserWarning):
+    """A pinned source changed before its copy was known to be done."""
+
+
+class StreamRaceWarning(UserWarning):
+    """Two operations touch one array, at least one writes it, and nothing puts them in order."""
+
+
+class PendingWorkWarning(UserWarning):
+    """A stream was destroyed whose work the host never waited for."""

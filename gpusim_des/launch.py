@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.device import Device, Launch
+from gpusim_des.device import Device
 from gpusim_des.errors import DeviceMemoryError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import DimLike
+from gpusim_des.launched import Launch
 
 HostArray = NDArray[Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 
-from gpusim_des.timeline import FS_PER_S, KernelTiming, Timeline, WaitStep, why
+from gpusim_des.timeline import FS_PER_S, KernelTiming, Overlap, Timeline, WaitStep, overlap, why
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,7 @@ class Simulation:
 
     @property
     def seconds(self) -> float:
-        """End of the last kernel, in seconds from the start of the first.
-
-        Kernels follow each other without a gap: launch cost and copies are not simulated yet.
-        """
+        """End of the last kernel, copy or call of the host, in seconds from the first call."""
         return self.timeline.end_fs / FS_PER_S
 
     @property
@@ -39,6 +36,10 @@ class Simulation:
     def explain(self) -> str:
         """Say for every kernel what limits it, whether its main stall is hidden, and what to try next."""
         return "\n".join(f"{k.name}: {k.explain()}" for k in self.kernels)
+
+    def overlap(self) -> Overlap:
+        """Tell how much of the copies and kernels ran at once, what that gained, and what prevented more."""
+        return overlap(self.timeline)
 
     def why(self, warp: int, cycle: int, *, block: int = 0, kernel: int = 0) -> list[WaitStep]:
         """Follow the wait of a warp in a cycle backwards to its causes; needs ``detail="warp"``.

@@ -120,3 +120,32 @@ def format_bytes(count: int) -> str:
         if count and count % factor == 0:
             return f"{count // factor} {unit}"
     return f"{count} B"
+
+
+def duration(seconds: float) -> str:
+    """Write a time with three digits in the unit that suits it.
+
+    Examples
+    --------
+    >>> duration(0.00123456), duration(3e-6), duration(0.9999e-3), duration(12.0), duration(0)
+    ('1.23 ms', '3 µs', '1 ms', '12 s', '0 µs')
+    """
+    unit, factor = next(
+        ((u, f) for u, f in (("ns", 1e9), ("µs", 1e6), ("ms", 1e3)) if abs(seconds) * f < 999.5), ("s", 1.0)
+    )
+    return f"{seconds * factor:.3g} {unit}" if seconds else "0 µs"
+
+
+def size(nbytes: int) -> str:
+    """Write a number of bytes with three digits in the unit that suits it.
+
+    Examples
+    --------
+    >>> size(16 * 2**20), size(1000), size(1536), size(2**20 - 1)
+    ('16 MiB', '1000 B', '1.5 KiB', '1 MiB')
+    """
+    unit, factor = next(
+        ((u, f) for u, f in (("B", 1), ("KiB", 2**10), ("MiB", 2**20)) if nbytes / f < 1023.5), ("GiB", 2**30)
+    )
+    number = nbytes / factor
+    return f"{round(number)} {unit}" if number >= 999.5 else f"{number:.3g} {unit}"

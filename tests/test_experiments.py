@@ -21,7 +21,9 @@ def load(name: str) -> ModuleType:
 
 
 def test_no_experiment_is_forgotten() -> None:
-    assert {p.stem for p in FOLDER.glob("*.py")} == {"latency_hiding", "wave_quantization"}
+    assert {p.stem for p in FOLDER.glob("*.py")} == {
+        *("copy_overlap", "latency_hiding", "launch_overhead", "wave_quantization"),
+    }
 
 
 def test_wave_quantization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +57,50 @@ def test_latency_hiding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert f"farthest from Little's law: {worst:+.1%} with W = DRAM latency" in said
 
 
+def test_copy_overlap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = load("copy_overlap").main("tiny", tmp_path, (1, 4), 64)
+
+    def us(chunks: int, *, pinned: bool, engines: int = 2, issue: str = "depth-first") -> float:
+        wanted = chunks, pinned, engines, issue
+        (found,) = (p for p in points if (p.chunks, p.pinned, p.engines, p.issue) == wanted)
+        return float(found.simulated_us)
+
+    assert len(points) == 16
+    assert all(abs(p.difference) < 0.01 for p in points)
+    one, four = us(1, pinned=True), us(4, pinned=True)
+    assert four < 0.8 * one  # four streams are faster
+    assert us(4, pinned=True, engines=1) > 1.2 * four  # two directions take turns
+    assert us(4, pinned=False) > us(1, pinned=False) > one  # pageable memory: only more latencies
+    assert us(4, pinned=False, issue="breadth-first") < us(4, pinned=False)
+    assert us(4, pinned=True, issue="breadth-first") == four  # enough hardware queues
+    best = min(points, key=lambda p: float(p.simulated_us)).sim.overlap()
+    assert best.all_three_s > 0.1 * best.total_s
+    assert {p.name for p in tmp_path.iterdir()} == {"copy_overlap.png", "copy_overlap_timelines.png"}
+    assert "these copies are not asynchronous: the host arrays are pageable" in capsys.readouterr().out
+
+
+def test_copy_overlap_needs_whole_blocks() -> None:
+    with pytest.raises(ValueError, match="33,792 bytes in 4 chunks of whole blocks: take a multiple of 8,192 bytes"):
+        load("copy_overlap").main("tiny", None, (4,), 33)
+
+
+def test_launch_overhead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    points = load("launch_overhead").main("h200-sxm", tmp_path, (64, 512, 4096), 6)
+
+    short, middle, long = points
+    for p in points:
+        assert p.stream_us == pytest.approx(p.stream_formula_us, rel=0.01)
+        assert p.graph_us == pytest.approx(p.graph_formula_us, rel=0.01)
+    assert short.stream_us == pytest.approx(middle.stream_us) == 2.45  # the host's call, whatever the kernel does
+    assert short.graph_us < 0.6 * short.stream_us
+    assert long.graph_us == pytest.approx(long.stream_us)
+    assert long.share(long.stream_us) < 0.12
+    assert short.share(short.stream_us) > 0.8
+    assert {p.name for p in tmp_path.iterdir()} == {"launch_overhead.png", "launch_overhead_timelines.png"}
+    assert "a launch costs the host 2.45 µs, the device 0.90 µs" in capsys.readouterr().out
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["latency_hiding", "wave_quantization"])
+@pytest.mark.parametrize("name", ["copy_overlap", "latency_hiding", "launch_overhead", "wave_quantization"])
 def test_with_its_defaults(name: str, tmp_path: Path) -> None:
     assert load(name).main(out=tmp_path)

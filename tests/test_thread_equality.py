@@ -12,8 +12,8 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
-from gpusim_des.device import Launch
 from gpusim_des.functional import executor
+from gpusim_des.launched import Launch
 from tests.random_kernels import random_kernel
 from tests.thread_modules import module_of
 

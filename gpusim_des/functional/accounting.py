@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,6 +154,11 @@ class DistinctSectors:
             seen = self._pages.setdefault(page, np.zeros(self._PAGE, bool))
             inside = numbers[pages == page] if several else numbers
             seen[inside - page * self._PAGE] = True
+
+    def add_all(self, parts: Iterable[NDArray[Any]]) -> None:
+        """Take note of the sector numbers of several accesses."""
+        for numbers in parts:
+            self.add(numbers)
 
     @property
     def count(self) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional import coalescing, copy_rules
 from gpusim_des.functional.accounting import AccessCost, count_bulk
+from gpusim_des.functional.array_use import ArrayUse
 from gpusim_des.functional.copy_rules import BULK_BYTES
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
@@ -156,6 +157,7 @@ class BulkCopies:
         lines[warps] = (last >> 2) - (first >> 2) + 1
         quarters[warps] = 4
         label = machine.names.get(id(source), source.name)
+        machine.uses.add(ArrayUse(source, "read", int(begin.min()), int((begin + started.elements * size).max())))
         count_bulk(machine.counters, started.target, label, started.elements, sizes, site)
         operand = np.zeros(machine.warps, np.int32)
         operand[warps] = started.barrier.numbers[started.rows] * PHASES + started.phases % PHASES

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.accounting import DistinctSectors
+from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.kernel_source import NotVectorizable
@@ -33,6 +34,8 @@ class Executed(NamedTuple):
     trace: KernelTrace
     vectorized: bool
     """Many threads ran at once; false for a thread kernel that had to run thread by thread."""
+    uses: ArrayUses
+    """Which parts of which arrays it read and wrote."""
 
 
 def execute(
@@ -52,7 +55,7 @@ def execute(
     Blocks run many at a time. Where Python control flow depends on the block, the blocks in flight are taken apart
     by the value they disagree on and run again in groups.
     """
-    counters, touched = Counters(), DistinctSectors()
+    counters, touched, uses = Counters(), DistinctSectors(), ArrayUses()
     trace = KernelTrace(kernel.name, config, registers=registers, assumptions=assumptions)
     names = {id(value): name for name, value in arguments.items() if isinstance(value, DeviceArray)}
 
@@ -92,14 +95,13 @@ def execute(
             machine.finish()
             record(machine, trace)
             counters.add(machine.counters)
-            for event in machine.events:
-                if event.sectors is not None:
-                    touched.add(event.sectors.numbers)
+            touched.add_all(event.sectors.numbers for event in machine.events if event.sectors is not None)
+            uses.join(machine.uses)
         if progress is not None:
             progress(min(start + size, config.blocks), config.blocks)
     counters.distinct_sectors = touched.count
     trace.shared_bytes = shared_limits.dynamic + counters.shared_bytes_per_block
-    return Executed(counters, trace, run.vectorized)
+    return Executed(counters, trace, run.vectorized, uses)
 
 
 class BlockRunner:

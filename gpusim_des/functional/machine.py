@@ -16,6 +16,7 @@ from numpy.typing import DTypeLike, NDArray
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import atomics, complaints, provenance, warp_exchange
 from gpusim_des.functional.accounting import NO_ACCESS, AccessCost, count_access
+from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.async_copies import AsyncCopies
 from gpusim_des.functional.bulk_copies import BulkCopies
 from gpusim_des.functional.counters import Counters
@@ -87,11 +88,10 @@ class Machine:
         self._read: set[int] = set()  # events whose results some instruction reads
         self._absorbed: dict[int, NDArray[np.uint8]] = {}
         """Products in multiply-adds, with the lanes they would have had."""
-        self.async_copies, self.bulk_copies = AsyncCopies(self), BulkCopies(self)
+        self.async_copies, self.bulk_copies, self.uses = AsyncCopies(self), BulkCopies(self), ArrayUses()
         self.events: list[Event] = []
         threads = len(blocks) * config.threads_per_block
-        idle = self.warps * WARP_SIZE - threads
-        self.counters = Counters(blocks=len(blocks), threads=threads, idle_lanes=idle)
+        self.counters = Counters(blocks=len(blocks), threads=threads, idle_lanes=self.warps * WARP_SIZE - threads)
 
     # Counting -------------------------------------------------------------------------------------------------------
 
@@ -233,6 +233,7 @@ class Machine:
         """Count an access of some active threads, but no instruction; returns what it costs."""
         addresses = self.by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
         label, active = self.names.get(id(array), array.name), self._active_by_warp(mask)
+        self.uses.add_access(op, array, addresses, width, active)
         return count_access(self.counters, op, array, label, addresses, active, self.lanes(mask), site, width)
 
     def atomic(

@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 _OURS = str(Path(__file__).resolve().parent) + os.sep
-_FACE = {str(Path(__file__).resolve().parent.parent / name) for name in ("device.py", "device_memory.py", "launch.py")}
+_FACE = {
+    str(Path(__file__).resolve().parent.parent / f"{name}.py")
+    for name in (
+        *("device", "device_memory", "device_streams", "device_work", "launch"),
+        *("streams", "graph", "capture", "host_side"),
+    )
+}
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep
 
 

@@ -170,6 +170,32 @@ class Parameters:
     dram_efficiency_mixed: Fraction
     """Share of the peak that streams of reads and writes reach."""
 
+    launch_call_fs: int
+    """Time of the host in a call that launches a kernel or a graph (rule H1)."""
+    copy_call_fs: int
+    """Time of the host in a call that starts a copy or a memset, and in other calls that reach the device."""
+    launch_latency_fs: int
+    """From the end of the host's call until the device can start what it asks for."""
+    kernel_gap_fs: int
+    """Between the end of an operation and the start of a kernel that waited for it."""
+    synchronize_latency_fs: int
+    """From the end of the last operation until the host that waits for it goes on."""
+    hardware_queues: int
+    """Streams whose work the device can tell apart: 1 on Fermi, 32 since Kepler (rule H1)."""
+    max_concurrent_kernels: int
+    late_kernel_signals: str
+    """``yes`` where the end of a kernel is signalled only when no other kernel follows it at once (Fermi)."""
+    copy_engines: int
+    """With one, both directions share it; with two or more, each direction has its own (rule H2)."""
+    link_duplex: str
+    copy_latency_fs: int
+    """Part of a copy's time that does not depend on its size."""
+    h2d_pinned_bytes_per_s: int
+    d2h_pinned_bytes_per_s: int
+    h2d_pageable_bytes_per_s: int
+    """Through the driver's staging buffer."""
+    d2h_pageable_bytes_per_s: int
+
     product: str = dataclasses.field(default="", compare=False, repr=False)
     """The title without remarks; empty where nothing was sliced or changed."""
     slice_of: tuple[int, int] | None = dataclasses.field(default=None, compare=False, repr=False)

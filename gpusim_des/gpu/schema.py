@@ -33,6 +33,9 @@ YES_NO = ("yes", "no")
 CHANNEL_HASHES = ("rotated", "linear")
 """How addresses are spread over the DRAM channels (rule M4)."""
 
+DUPLEXES = ("full", "half")
+"""Whether the link to the host carries both directions at once (rule H2)."""
+
 
 @dataclass(frozen=True)
 class Key:
@@ -65,6 +68,14 @@ def _size(section: str, name: str, field: str, minimum: int = 1) -> Key:
 
 def _cycles(section: str, name: str, minimum: int = 1) -> Key:
     return Key(section, name, f"{name}_cycles", "quantity", "cycles", minimum)
+
+
+def _times(section: str, *names: str) -> list[Key]:
+    return [Key(section, name, f"{name}_fs", "time", "s", minimum=0) for name in names]
+
+
+def _rates(section: str, *names: str) -> list[Key]:
+    return [Key(section, name, f"{name}_bytes_per_s", "quantity", "bytes/s") for name in names]
 
 
 def _ratio(section: str, name: str) -> Key:
@@ -125,6 +136,13 @@ KEYS: tuple[Key, ...] = (
     _ratio("memory", "dram_efficiency_read"),
     _ratio("memory", "dram_efficiency_write"),
     _ratio("memory", "dram_efficiency_mixed"),
+    *_times("host", "launch_call", "copy_call", "launch_latency", "kernel_gap", "synchronize_latency"),
+    *_count("host", "hardware_queues", "max_concurrent_kernels"),
+    Key("host", "late_kernel_signals", "late_kernel_signals", "choice", choices=YES_NO),
+    *_count("copies", "copy_engines"),
+    Key("copies", "link_duplex", "link_duplex", "choice", choices=DUPLEXES),
+    *_times("copies", "copy_latency"),
+    *_rates("copies", "h2d_pinned", "d2h_pinned", "h2d_pageable", "d2h_pageable"),
 )
 """Every key but those of the pipes, in the order of a model file."""
 

@@ -6,6 +6,8 @@ femtoseconds (rule T1) or SM clock cycles; the unit stands in every name.
 
 from gpusim_des.timeline.kernel import FS_PER_S, KernelTiming
 from gpusim_des.timeline.metrics import Metric, metrics
+from gpusim_des.timeline.operations import HostSpan, Operation
+from gpusim_des.timeline.overlap import Overlap, overlap
 from gpusim_des.timeline.records import BlockSpan, Cause, IssueEvent, StateSpan, WarpHistory
 from gpusim_des.timeline.states import WarpState
 from gpusim_des.timeline.timeline import HasTimeline, Timeline
@@ -16,14 +18,18 @@ __all__ = [
     "BlockSpan",
     "Cause",
     "HasTimeline",
+    "HostSpan",
     "IssueEvent",
     "KernelTiming",
     "Metric",
+    "Operation",
+    "Overlap",
     "StateSpan",
     "Timeline",
     "WaitStep",
     "WarpHistory",
     "WarpState",
     "metrics",
+    "overlap",
     "why",
 ]

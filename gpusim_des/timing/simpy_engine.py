@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 from simpy import Event
@@ -12,6 +12,9 @@ from gpusim_des.errors import CycleLimitError, DeadlockError, LaunchError, Simul
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.block_scheduler import BlockScheduler
+from gpusim_des.timing.device_operations import DeviceOperations
+from gpusim_des.timing.dma import MemoryTraffic
+from gpusim_des.timing.host_thread import HostThread
 from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.l1 import l1_lines
@@ -21,7 +24,7 @@ from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.sm import StreamingMultiprocessor
 from gpusim_des.timing.warp import Warp
-from gpusim_des.trace import KernelTrace, OpClass
+from gpusim_des.trace import HostProgram, HostStream, KernelTrace, LaunchKernel, OpClass
 
 Progress = Callable[[str, int, int], None]
 """Hears the kernel's name, the blocks retired and the blocks in all."""
@@ -60,7 +63,29 @@ class SimpyEngine:
     def run(
         self, traces: Sequence[KernelTrace], streams: Sequence[int] | None = None, max_cycles: int | None = None
     ) -> Timeline:
-        """Play kernels: those of one stream one after another, those of different streams at once (G2).
+        """Play kernels, those of one stream one after another, those of different streams at once (G2).
+
+        The host and its way to the device take no time; see `play`, which also says what is raised.
+        """
+        numbers = [0] * len(traces) if streams is None else streams
+        program = HostProgram(
+            [LaunchKernel(stream, trace=trace) for stream, trace in zip(numbers, traces, strict=True)],
+            [HostStream(stream, f"stream {stream}") for stream in sorted(set(numbers))],
+            per_thread_default=True,
+        )
+        return self.play(program, max_cycles, ideal=True)
+
+    def play(self, program: HostProgram, max_cycles: int | None = None, *, ideal: bool = False) -> Timeline:
+        """Play a host program.
+
+        Parameters
+        ----------
+        program
+            What the host asked for.
+        max_cycles
+            SM clock cycles after which to give up.
+        ideal
+            Calls of the host and their way to the device take no time.
 
         Raises
         ------
@@ -68,18 +93,21 @@ class SimpyEngine:
             If a kernel's block fits on no SM; the message names the limiter.
         DeadlockError
             If blocks are left and nothing can happen any more.
+        TraceError
+            If a stream or the host waits for an event that nothing recorded.
         CycleLimitError, SimulationInterrupted
             After `max_cycles`, and when the user interrupts; with the timeline so far.
         """
-        numbers = [0] * len(traces) if streams is None else streams
-        hosts = [
-            self.env.process(self._host([(n, trace) for n, trace in enumerate(traces) if numbers[n] == stream]))
-            for stream in dict.fromkeys(numbers)
-        ]
+        self.stream_names = {stream.number: stream.name for stream in program.streams}
+        priorities = {stream.number: stream.priority for stream in program.streams}
+        traffic = MemoryTraffic(self.env, self.gpu, self.memory)
+        self.device = DeviceOperations(self.env, self.gpu, traffic, self._start_kernel, priorities, ideal=ideal)
+        self.host = HostThread(self.env, self.gpu, program, self.device, ideal=ideal)
+        host = self.env.process(self.host.run())
         if max_cycles is not None:
             Occurrence(self.env, max_cycles * self.gpu.sm_period_fs, order(Kind.ISSUE) - 1, [self._reach_limit])
         with interrupts_go_to(lambda: self._request_stop("interrupt")):
-            self._run_until(self.env.all_of(hosts))
+            self._run_until(host)
         if self._stop == "deadlock":
             self._report_deadlock()
         if self._stop:
@@ -135,6 +163,8 @@ class SimpyEngine:
         )
 
     def _timeline(self) -> Timeline:
+        under_way = [work for work in self.device.under_way if work.kind != "mark"]
+        operations = [*self.device.operations, *map(self.device.record, under_way)]
         self.probe.warps.sort(key=lambda w: (w.kernel, w.block, w.warp))
         return Timeline(
             self.gpu.title,
@@ -144,24 +174,30 @@ class SimpyEngine:
             tuple(self.probe.blocks),
             tuple(self.probe.warps),
             complete=not self._stop,
+            operations=tuple(sorted(operations, key=lambda operation: operation.number)),
+            host=tuple(self.host.spans),
+            event_times=dict(self.host.event_times),
+            stream_names=dict(self.stream_names),
         )
 
-    def _host(self, traces: Sequence[tuple[int, KernelTrace]]) -> Generator[Event, Any, None]:
-        """Process of one stream."""
-        for number, trace in traces:
-            run = KernelRun(self.env, self.gpu, trace, number, caches=self.memory.caches)
-            if run.occupancy.blocks_per_sm == 0:
-                raise LaunchError(
-                    f"kernel {trace.name!r} never starts: a block of {trace.config.threads_per_block} threads with "
-                    f"{trace.registers} registers per thread and {trace.shared_bytes:,} bytes of shared memory does "
-                    f"not fit on an SM of {self.gpu.title}; the limiter is {run.occupancy.limiter}"
-                )
-            self.runs.append(run)
-            run.use_before = self.memory.use(self.env.now)
-            self._invalidate_l1()
-            self.block_scheduler.start(run)
-            yield run.done
-            run.use_after = self.memory.use(self.env.now)
+    def _start_kernel(self, command: LaunchKernel, number: int, priority: int) -> KernelRun:
+        trace = command.trace
+        run = KernelRun(self.env, self.gpu, trace, number, caches=self.memory.caches)
+        if run.occupancy.blocks_per_sm == 0:
+            raise LaunchError(
+                f"kernel {trace.name!r} never starts: a block of {trace.config.threads_per_block} threads with "
+                f"{trace.registers} registers per thread and {trace.shared_bytes:,} bytes of shared memory does "
+                f"not fit on an SM of {self.gpu.title}; the limiter is {run.occupancy.limiter}"
+            )
+        self.runs.append(run)
+        run.use_before = self.memory.use(self.env.now)
+        self._invalidate_l1()
+        self.block_scheduler.start(run, priority)
+        run.done.callbacks.append(lambda _: self._note_use(run))
+        return run
+
+    def _note_use(self, run: KernelRun) -> None:
+        run.use_after = self.memory.use(self.env.now)
 
     def _invalidate_l1(self) -> None:
         """Begin with empty L1 caches beside the carve-out that the running kernels need (M2, M11)."""
@@ -177,7 +213,12 @@ class SimpyEngine:
             self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
 
     def _report_deadlock(self) -> NoReturn:
-        run = next(run for run in self.runs if not run.done.triggered)
+        run = next((run for run in self.runs if not run.done.triggered), None)
+        if run is None:
+            waiting = ", ".join(f"{work.name} in stream {work.stream}" for work in self.device.under_way[:8])
+            raise DeadlockError(
+                f"the host program is stuck at {self.env.now:,} fs; still waiting: {waiting or 'the host'}"
+            )
         left = run.trace.config.blocks - run.blocks_retired
         stuck = [_who_waits(block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks]
         raise DeadlockError(

@@ -13,7 +13,7 @@ from gpusim_des.timeline import Timeline
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.program import Timing
 from gpusim_des.timing.simpy_engine import Progress, SimpyEngine
-from gpusim_des.trace import KernelTrace, OpClass
+from gpusim_des.trace import HostProgram, KernelTrace, OpClass
 
 Caches = Literal["on", "off"]
 Engine = Literal["auto", "simpy"]
@@ -21,8 +21,9 @@ Engine = Literal["auto", "simpy"]
 
 def simulate(
     gpu: GPU,
-    traces: Sequence[KernelTrace],
+    traces: Sequence[KernelTrace] = (),
     *,
+    program: HostProgram | None = None,
     engine: Engine = "auto",
     caches: Caches = "on",
     detail: Detail = "sm",
@@ -33,8 +34,12 @@ def simulate(
 ) -> Timeline:
     """Play the traces of some kernels on a GPU, one kernel after another where `streams` does not say otherwise.
 
+    With `program`, a whole host program in their place: its launches, copies, waits and calls (H1 to H3).
+
     Parameters
     ----------
+    program
+        What a host program asked for; `traces` and `streams` are not given then.
     engine
         ``"simpy"``, the readable engine; ``"auto"`` chooses it, being the only one so far.
     caches
@@ -83,9 +88,12 @@ def simulate(
     if max_cycles is not None and (not isinstance(max_cycles, int | np.integer) or max_cycles < 1):
         raise ValueError(f"max_cycles = {max_cycles!r}: must be a whole number of SM cycles, at least 1")
     limit = None if max_cycles is None else int(max_cycles)
-    for trace in traces:
+    if program is not None and (traces or streams is not None):
+        raise ValueError("program = … holds the kernels and their streams: leave traces and streams out")
+    for trace in traces if program is None else program.traces():
         _refuse_unplayable(gpu, trace)
-    return SimpyEngine(gpu, detail, progress, caches=caches == "on", watch=watch).run(traces, streams, limit)
+    player = SimpyEngine(gpu, detail, progress, caches=caches == "on", watch=watch)
+    return player.run(traces, streams, limit) if program is None else player.play(program, limit)
 
 
 def _check_watch(gpu: GPU, watch: Collection[int] | None, detail: Detail) -> None:

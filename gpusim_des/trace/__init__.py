@@ -5,24 +5,54 @@ The functional executor writes a `KernelTrace`, the timing model plays it. Warps
 (W3). Chunks of blocks live in memory up to a limit and in a temporary file beyond it (W4).
 """
 
+from gpusim_des.trace.host import (
+    DEFAULT_STREAM,
+    Command,
+    CopyDirection,
+    CopyMemory,
+    GraphNode,
+    HostProgram,
+    HostStream,
+    HostWork,
+    LaunchGraph,
+    LaunchKernel,
+    RecordEvent,
+    SetMemory,
+    Synchronize,
+    WaitEvent,
+)
 from gpusim_des.trace.kernel import KernelTrace, TraceChunk
 from gpusim_des.trace.mma import MMA_TYPES, Mma
 from gpusim_des.trace.operation import GLOBAL_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, SHARED_OPS, OpClass
 from gpusim_des.trace.warp import Footprint, Instruction, Stream, WarpTrace
 
 __all__ = [
+    "DEFAULT_STREAM",
     "GLOBAL_OPS",
     "LINE_BYTES",
     "MEMORY_OPS",
     "MMA_TYPES",
     "SECTOR_BYTES",
     "SHARED_OPS",
+    "Command",
+    "CopyDirection",
+    "CopyMemory",
     "Footprint",
+    "GraphNode",
+    "HostProgram",
+    "HostStream",
+    "HostWork",
     "Instruction",
     "KernelTrace",
+    "LaunchGraph",
+    "LaunchKernel",
     "Mma",
     "OpClass",
+    "RecordEvent",
+    "SetMemory",
     "Stream",
+    "Synchronize",
     "TraceChunk",
+    "WaitEvent",
     "WarpTrace",
 ]

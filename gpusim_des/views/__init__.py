@@ -7,10 +7,12 @@ Matplotlib is imported at the first figure, not with the package.
 """
 
 from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
+from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
 from gpusim_des.views.stalls import stalls
+from gpusim_des.views.streams import compare_streams, stream_timeline
 from gpusim_des.views.timeline import timeline
 from gpusim_des.views.warp_timeline import warp_timeline
 from gpusim_des.views.waves_curve import waves_curve
@@ -18,14 +20,18 @@ from gpusim_des.views.waves_curve import waves_curve
 __all__ = [
     "KERNEL_COLORS",
     "STATE_STYLES",
+    "Curve",
     "LatencyRow",
     "Style",
     "chrome_trace",
+    "compare_streams",
+    "curves",
     "kernel_color",
     "latency_curve",
     "save",
     "save_chrome_trace",
     "stalls",
+    "stream_timeline",
     "timeline",
     "warp_timeline",
     "waves_curve",

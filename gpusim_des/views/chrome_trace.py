@@ -1,7 +1,8 @@
 """A timeline as Chrome Trace Event JSON, for Perfetto (ui.perfetto.dev) and ``chrome://tracing``.
 
-Tracks: the process ``GPU`` holds the kernels and a counter of resident blocks for each; a process for each SM holds
-one thread for each block slot, and, if warps were recorded, one for each warp.
+Tracks: processes for the host thread, the streams and the copy engines (`gpusim_des.views.host_trace`); the process
+``GPU`` holds the kernels and a counter of resident blocks for each; a process for each SM holds one thread for each
+block slot, and, if warps were recorded, one for each warp.
 
 Times are microseconds, as the format demands. Up to eight seconds each is the exact decimal of its femtoseconds:
 floating-point numbers of this size lie closer together than 1e-9, and Python prints the shortest decimal that reads
@@ -18,10 +19,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from json import JSONEncoder
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpusim_des.timeline import HasTimeline, KernelTiming, Timeline, WarpHistory, WarpState
-from gpusim_des.views.figure import FS_PER_US, timeline_of, whole_file
+from gpusim_des.views.figure import timeline_of, whole_file
+from gpusim_des.views.host_trace import PROCESSES, arrows, host_events, pid_of
+from gpusim_des.views.trace_events import Event, Track, us
 
 GPU = "GPU"
 """Name of the process that holds the kernels."""
@@ -32,25 +35,6 @@ FIRST_WARP_TID = 1001
 _encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
 
-class _Event(NamedTuple):
-    start_fs: int
-    thread: str
-    """Name of the thread, empty for events of the whole process."""
-    fields: dict[str, Any]
-
-
-class _Track(NamedTuple):
-    pid: int
-    tid: int
-    name: str
-
-    def slice(self, name: str, start_fs: int, end_fs: int, *, cat: str, args: dict[str, Any]) -> _Event:
-        """Return a complete event (``X``) on this track."""
-        times = {"ts": _us(start_fs), "dur": _us(end_fs - start_fs)}
-        fields = {"name": name, "cat": cat, "ph": "X", **times, "pid": self.pid, "tid": self.tid, "args": args}
-        return _Event(start_fs, self.name, fields)
-
-
 def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) -> dict[str, Any]:
     """Return the timeline as a Chrome trace: a dictionary that ``json.dump`` can write.
 
@@ -59,8 +43,8 @@ def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) ->
     sim
         What ``simulate()`` returned, or its timeline. Blocks need ``detail="sm"``, warps ``detail="warp"``.
     max_events
-        Most events to keep, names of processes and threads aside. If there are more, the earliest are kept; then
-        ``otherData["notice"]`` and a mark on the time axis say how many are missing.
+        Most events to keep, arrows and names of processes and threads aside. If there are more, the earliest are kept;
+        then ``otherData["notice"]`` and a mark on the time axis say how many are missing.
 
     Raises
     ------
@@ -72,7 +56,7 @@ def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) ->
     timeline = timeline_of(sim)
     total = 0
 
-    def counted() -> Iterator[_Event]:
+    def counted() -> Iterator[Event]:
         nonlocal total
         for event in _events(timeline):
             total += 1
@@ -80,12 +64,12 @@ def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) ->
 
     kept = heapq.nsmallest(max_events, counted(), key=lambda e: e.start_fs)
     other: dict[str, Any] = {"generator": "gpusim_des", "gpu": timeline.gpu_name}
-    events = _names(timeline, kept) + [e.fields for e in kept]
+    events = _names(timeline, kept) + [e.fields for e in kept] + list(arrows(timeline, kept))
     if total > len(kept):
         notice = f"trace cut: the earliest {len(kept):,} of {total:,} events; raise max_events to see the rest"
         other["notice"] = notice
         events.append(
-            {"name": notice, "ph": "i", "s": "g", "ts": _us(kept[-1].start_fs), "pid": _gpu_pid(timeline), "tid": 1}
+            {"name": notice, "ph": "i", "s": "g", "ts": us(kept[-1].start_fs), "pid": _gpu_pid(timeline), "tid": 1}
         )
     return {"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}
 
@@ -120,11 +104,6 @@ def _write(trace: dict[str, Any], text: io.TextIOWrapper) -> None:
         text.write("\n]}\n")
 
 
-def _us(fs: int) -> float:
-    """Microseconds; the quotient of two integers is rounded once."""
-    return fs / FS_PER_US
-
-
 def _gpu_pid(timeline: Timeline) -> int:
     """Return the process number after the last SM; number 0 means the idle process to viewers."""
     return timeline.sms + 1
@@ -136,15 +115,16 @@ def _cycles(timeline: Timeline, fs: int) -> int | float:
     return round(fs / timeline.sm_period_fs, 3) if rest else whole
 
 
-def _events(timeline: Timeline) -> Iterator[_Event]:
+def _events(timeline: Timeline) -> Iterator[Event]:
     """All events, track by track."""
+    yield from host_events(timeline)
     yield from _kernel_events(timeline)
     yield from _counter_events(timeline)
     yield from _block_events(timeline)
     yield from _warp_events(timeline)
 
 
-def _kernel_events(timeline: Timeline) -> Iterator[_Event]:
+def _kernel_events(timeline: Timeline) -> Iterator[Event]:
     """One slice for each kernel, on the first row where no other is still running."""
     rows: list[int] = []
     for number, kernel in sorted(enumerate(timeline.kernels), key=lambda nk: (nk[1].start_fs, nk[0])):
@@ -152,7 +132,7 @@ def _kernel_events(timeline: Timeline) -> Iterator[_Event]:
         rows[row : row + 1] = [kernel.end_fs]
         name = "kernels" if row == 0 else f"kernels, concurrent {row}"
         args = _kernel_args(number, kernel)
-        track = _Track(_gpu_pid(timeline), row + 1, name)
+        track = Track(_gpu_pid(timeline), row + 1, name)
         yield track.slice(kernel.name, kernel.start_fs, kernel.end_fs, cat="kernel", args=args)
 
 
@@ -176,7 +156,7 @@ def _kernel_args(number: int, kernel: KernelTiming) -> dict[str, Any]:
     }
 
 
-def _counter_events(timeline: Timeline) -> Iterator[_Event]:
+def _counter_events(timeline: Timeline) -> Iterator[Event]:
     """Resident blocks of each kernel, once for every moment at which they change."""
     changes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for span in timeline.blocks:
@@ -188,11 +168,11 @@ def _counter_events(timeline: Timeline) -> Iterator[_Event]:
         for moment, change in sorted(changes[kernel].items()):
             resident += change
             if change:
-                fields = {"name": name, "ph": "C", "ts": _us(moment), "pid": _gpu_pid(timeline)}
-                yield _Event(moment, "", {**fields, "args": {"blocks": resident}})
+                fields = {"name": name, "ph": "C", "ts": us(moment), "pid": _gpu_pid(timeline)}
+                yield Event(moment, "", {**fields, "args": {"blocks": resident}})
 
 
-def _block_events(timeline: Timeline) -> Iterator[_Event]:
+def _block_events(timeline: Timeline) -> Iterator[Event]:
     """One slice for each block, in the thread of its slot."""
     for span in timeline.blocks:
         name = timeline.kernels[span.kernel].name
@@ -201,11 +181,11 @@ def _block_events(timeline: Timeline) -> Iterator[_Event]:
             "block": span.block,
             "cycles": _cycles(timeline, span.end_fs - span.start_fs),
         }
-        track = _Track(span.sm + 1, span.slot + 1, f"block slot {span.slot}")
+        track = Track(span.sm + 1, span.slot + 1, f"block slot {span.slot}")
         yield track.slice(f"{name} block {span.block}", span.start_fs, span.end_fs, cat="block", args=args)
 
 
-def _warp_events(timeline: Timeline) -> Iterator[_Event]:
+def _warp_events(timeline: Timeline) -> Iterator[Event]:
     """One slice for each state of each warp, in a thread of its own."""
     threads: dict[int, int] = defaultdict(int)
     period = timeline.sm_period_fs
@@ -213,7 +193,7 @@ def _warp_events(timeline: Timeline) -> Iterator[_Event]:
         tid = FIRST_WARP_TID + threads[warp.sm]
         threads[warp.sm] += 1
         kernel = timeline.kernels[warp.kernel].name
-        track = _Track(warp.sm + 1, tid, f"{kernel} ({warp.kernel}) block {warp.block} warp {warp.warp}")
+        track = Track(warp.sm + 1, tid, f"{kernel} ({warp.kernel}) block {warp.block} warp {warp.warp}")
         for start, end, state, ops in _states(warp):
             args: dict[str, Any] = {"cycle": start, "cycles": end - start, "sub-partition": warp.sub_partition}
             if ops:
@@ -233,8 +213,9 @@ def _states(warp: WarpHistory) -> Iterator[tuple[int, int, WarpState, list[str]]
         yield span.start_cycle, span.end_cycle, span.state, ops
 
 
-def _names(timeline: Timeline, events: list[_Event]) -> list[dict[str, Any]]:
-    """Names and order of all processes and threads that the events use, the GPU first."""
+def _names(timeline: Timeline, events: list[Event]) -> list[dict[str, Any]]:
+    """Names and order of all processes and threads that the events use: host, streams, engines, the GPU, its SMs."""
+    host = {pid_of(timeline, name): (name, number - len(PROCESSES)) for number, name in enumerate(PROCESSES)}
     threads = {(e.fields["pid"], e.fields["tid"]): e.thread for e in events if e.thread}
     gpu = _gpu_pid(timeline)
     named: list[dict[str, Any]] = []
@@ -243,9 +224,11 @@ def _names(timeline: Timeline, events: list[_Event]) -> list[dict[str, Any]]:
         named.append({"name": what, "ph": "M", "pid": pid, "tid": tid, "args": args})
 
     for pid in [gpu, *sorted({p for p, _ in threads} - {gpu})]:
-        label = f"{GPU} {timeline.gpu_name}" if pid == gpu else f"SM {pid - 1}"
+        label, place = host.get(pid, (f"SM {pid - 1}", pid))
+        if pid == gpu:
+            label, place = f"{GPU} {timeline.gpu_name}", 0
         add("process_name", pid, 0, name=label)
-        add("process_sort_index", pid, 0, sort_index=0 if pid == gpu else pid)
+        add("process_sort_index", pid, 0, sort_index=place)
     for (pid, tid), name in sorted(threads.items()):
         add("thread_name", pid, tid, name=name)
         add("thread_sort_index", pid, tid, sort_index=tid)

@@ -38,6 +38,21 @@ STATE_STYLES: dict[WarpState, Style] = {
 }
 """Fill of every state. Memory waits are orange, shared memory blue, arithmetic green, synchronisation purple."""
 
+OPERATION_STYLES: dict[str, Style] = {
+    "h2d": Style("#0072b2"),
+    "kernel": Style("#e69f00"),
+    "d2h": Style("#009e73"),
+    "d2d": Style("#cc79a7"),
+    "memset": Style("#cc79a7", "xx"),
+}
+"""Fill of every kind of operation in a stream."""
+
+HOST_STYLES: dict[str, Style] = {
+    "calls": Style("#4d4d4d"),
+    "waits": Style("#ffffff", "\\\\\\\\"),
+}
+"""Fill of the host's time: in a call or at work of its own, and blocked."""
+
 HATCH_COLOR = "#777777"
 """Colour of hatches: visible on every light face colour."""
 

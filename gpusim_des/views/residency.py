@@ -35,17 +35,28 @@ def mean_blocks(spans: Sequence[BlockSpan], rows: Mapping[int, int], edges: NDAr
     >>> mean_blocks(spans, {0: 0}, np.array([0.0, 10.0, 20.0]))
     array([[1. , 1.5]])
     """
-    # The integral over time of the number of blocks grows by (t - start) from each start on and stops at each end.
-    width = edges[1] - edges[0]
-    integral = np.zeros((len(rows), len(edges)))
+    means = np.zeros((len(rows), len(edges) - 1))
     for sm, row in rows.items():
-        starts = np.sort(np.array([s.start_fs for s in spans if s.sm == sm], dtype=np.float64))
-        ends = np.sort(np.array([s.end_fs for s in spans if s.sm == sm], dtype=np.float64))
-        for moments, sign in ((starts, 1.0), (ends, -1.0)):
-            before = np.searchsorted(moments, edges, side="right")
-            sums = np.concatenate([[0.0], np.cumsum(moments)])
-            integral[row] += sign * (before * edges - sums[before])
-    means: NDArray[np.float64] = np.clip(np.diff(integral, axis=1) / width, 0.0, None)
+        means[row] = mean_running([(s.start_fs, s.end_fs) for s in spans if s.sm == sm], edges)
+    return means
+
+
+def mean_running(spans: Sequence[tuple[int, int]], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Mean number of `spans` (start and end) in each column of time.
+
+    Examples
+    --------
+    >>> mean_running([(0, 15), (10, 20)], np.array([0.0, 10.0, 20.0]))
+    array([1. , 1.5])
+    """
+    # The integral over time of the number of spans grows by (t - start) from each start on and stops at each end.
+    integral = np.zeros(len(edges))
+    for side, sign in ((0, 1.0), (1, -1.0)):
+        moments = np.sort(np.array([span[side] for span in spans], dtype=np.float64))
+        before = np.searchsorted(moments, edges, side="right")
+        sums = np.concatenate([[0.0], np.cumsum(moments)])
+        integral += sign * (before * edges - sums[before])
+    means: NDArray[np.float64] = np.clip(np.diff(integral) / (edges[1] - edges[0]), 0.0, None)
     return means
 
 

@@ -1,0 +1,206 @@
+"""Copy and compute at once: why several streams are faster, and why pageable memory ruins it.
+
+Data is copied to the GPU, computed, and copied back. In one piece the steps follow each other. Cut into chunks, each in
+a stream of its own, the copies in, the kernels and the copies out form a pipeline: ``sum + (chunks - 1) × slowest``.
+More chunks are better until the latency of each copy outweighs what they gain. With one copy engine the two directions
+take turns. Pageable memory ruins it all: its copies block the host, which issues nothing meanwhile that could overlap;
+if all copies in come first (breadth-first), at least the kernels run together.
+
+    python experiments/copy_overlap.py --gpu tiny --out out
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+import gpusim_des as gs
+from gpusim_des.analytic import Issue
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+GPU = "tiny"
+KIB = 256
+CHUNKS = (1, 2, 4, 8, 16)
+SHOWN_CHUNKS = 4
+"""Chunks in the figure of timelines."""
+THREADS = 32
+ROUNDS = 16
+"""Elements of each thread, one after another."""
+FS_PER_US = 10**9
+
+
+@gs.block_kernel
+def halve(blk: gs.Block, a: gs.DeviceArray, c: gs.DeviceArray) -> None:
+    """One small block per SM, which waits for each load: slow on purpose, so that it shows beside the copies."""
+    for k in range(ROUNDS):
+        i = (blk.bx * ROUNDS + k) * THREADS + blk.tx
+        blk.store(c, i, blk.load(a, i) * np.float32(0.5))
+
+
+@dataclass(frozen=True)
+class OverlapPoint:
+    """One way to run it; times in microseconds."""
+
+    chunks: int
+    pinned: bool
+    engines: int
+    issue: Issue
+    kernel_us: float
+    """Of one chunk, alone on the GPU."""
+    simulated_us: float
+    formula_us: float
+    sim: gs.Simulation = field(repr=False)
+
+    @property
+    def difference(self) -> float:
+        """Simulated time against the formula, as a fraction."""
+        return self.simulated_us / self.formula_us - 1
+
+    @property
+    def memory(self) -> str:
+        """Kind of the host's memory."""
+        return "pinned" if self.pinned else "pageable"
+
+    @property
+    def label(self) -> str:
+        """All that is chosen, the chunks aside."""
+        return f"{self.memory}, {self.engines} copy engine{'s' * (self.engines > 1)}, {self.issue}"
+
+
+def run(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, *, pinned: bool) -> gs.Simulation:
+    """Copy in, halve and copy out `nbytes` in `chunks`, each in a stream of its own."""
+    step = 4 * ROUNDS * THREADS * chunks
+    if nbytes % step:
+        raise ValueError(f"{nbytes:,} bytes in {chunks} chunks of whole blocks: take a multiple of {step:,} bytes")
+    dev = gs.Device(chip)
+    size = nbytes // 4 // chunks
+    whole_sm = min(chip.shared_bytes_per_block_optin, chip.shared_bytes_per_sm)
+    host_in, host_out = (
+        dev.pinned((chunks, size)) if pinned else np.zeros((chunks, size), np.float32) for _ in range(2)
+    )
+    host_in[:] = np.arange(chunks * size, dtype=np.float32).reshape(chunks, size)
+    streams = [dev.stream() for _ in range(chunks)]
+    a = [dev.malloc(size, np.float32, f"a{k}") for k in range(chunks)]
+    c = [dev.malloc(size, np.float32, f"c{k}") for k in range(chunks)]
+    steps = (
+        lambda k: dev.memcpy_async(a[k], host_in[k], streams[k]),
+        lambda k: dev.launch(
+            *(halve, size // (ROUNDS * THREADS), THREADS, a[k], c[k]), dynamic_shared=whole_sm, stream=streams[k]
+        ),
+        lambda k: dev.memcpy_async(host_out[k], c[k], streams[k]),
+    )
+    if issue == "depth-first":
+        order = [(step, k) for k in range(chunks) for step in steps]
+    else:
+        order = [(step, k) for step in steps for k in range(chunks)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", gs.PageableCopyWarning)  # it is what the experiment is about
+        for step, k in order:
+            step(k)
+    dev.synchronize()
+    if not np.array_equal(host_out, host_in / 2):
+        raise AssertionError("the kernel's results differ from NumPy's: this is a bug of the simulator")
+    return dev.simulate(detail="kernel", caches="off")  # a kernel takes the same time per byte in every chunk
+
+
+def formula_us(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, kernel_us: float, *, pinned: bool) -> float:
+    """Time by the formula: the link's rates, the latencies of the host, and the kernel's time as simulated."""
+    call, launch, arrival, gap, back = (
+        fs / FS_PER_US
+        for fs in (
+            *(chip.copy_call_fs, chip.launch_call_fs, chip.launch_latency_fs),
+            *(chip.kernel_gap_fs, chip.synchronize_latency_fs),
+        )
+    )
+    rates = (
+        (chip.h2d_pinned_bytes_per_s, chip.d2h_pinned_bytes_per_s)
+        if pinned
+        else (chip.h2d_pageable_bytes_per_s, chip.d2h_pageable_bytes_per_s)
+    )
+    copy_in, copy_out = (chip.copy_latency_fs / FS_PER_US + nbytes / chunks / rate * 1e6 for rate in rates)
+    if pinned:  # the host is ahead of the device all the time: only its first call and its last wait count
+        engines = 1 if chip.copy_engines == 1 or chip.link_duplex == "half" else 2
+        stages = copy_in, kernel_us + gap, copy_out
+        return call + arrival + gs.analytic.pipeline_seconds(chunks, *stages, engines=engines) + back
+    copy_in += call + arrival + back  # every copy waits for a call, and the host for every copy
+    copy_out += back + (call + arrival) * (issue == "breadth-first")  # depth-first the kernel hides the call
+    return gs.analytic.blocking_seconds(chunks, copy_in, launch + arrival + kernel_us, copy_out, issue=issue) + back
+
+
+def measure(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, *, pinned: bool) -> OverlapPoint:
+    sim = run(chip, nbytes, chunks, issue, pinned=pinned)
+    kernel_us = min(k.seconds for k in sim.kernels) * 1e6  # others may have waited for SMs
+    predicted = formula_us(chip, nbytes, chunks, issue, kernel_us, pinned=pinned)
+    return OverlapPoint(chunks, pinned, chip.copy_engines, issue, kernel_us, sim.seconds * 1e6, predicted, sim)
+
+
+def print_table(points: Sequence[OverlapPoint]) -> None:
+    print("memory    engines  issue          chunks  kernel µs   simulated µs   formula µs  difference  speed-up")
+    for p in points:
+        print(
+            f"{p.memory:<9} {p.engines:7d}  {p.issue:<13} {p.chunks:7d} {p.kernel_us:10.1f} {p.simulated_us:14.1f} "
+            f"{p.formula_us:12.1f} {p.difference:+11.1%} {p.sim.overlap().speedup:9.2f}"
+        )
+
+
+def totals(points: Sequence[OverlapPoint], title: str) -> Axes:
+    """Draw the time over the chunks; ways that differ in nothing share a curve."""
+    shown = {
+        "pinned, 2 copy engines": (True, 2, "depth-first"),
+        "pinned, 1 copy engine": (True, 1, "depth-first"),
+        "pageable, breadth-first": (False, 2, "breadth-first"),
+        "pageable, depth-first": (False, 2, "depth-first"),
+    }
+    found = {label: [p for p in points if (p.pinned, p.engines, p.issue) == way] for label, way in shown.items()}
+    return gs.views.curves(
+        sorted({p.chunks for p in points}),
+        [gs.views.Curve(n, [p.simulated_us for p in ps], [p.formula_us for p in ps]) for n, ps in found.items()],
+        xlabel="chunks, each in a stream of its own",
+        ylabel="time (µs)",
+        title=title,
+        logarithmic=True,
+    )
+
+
+def main(gpu: str = GPU, out: Path | None = None, chunks: Sequence[int] = CHUNKS, kib: int = KIB) -> list[OverlapPoint]:
+    whole = gs.load_gpu(gpu)
+    points = [
+        measure(whole.replace(copy_engines=engines), kib * 1024, number, issue, pinned=pinned)
+        for pinned in (True, False)
+        for engines in (2, 1)
+        for issue in get_args(Issue)
+        for number in chunks
+    ]
+    title = f"{kib:,} KiB copied in, halved, copied out on {whole.title}"
+    print(title)
+    print_table(points)
+    number = SHOWN_CHUNKS if SHOWN_CHUNKS in chunks else max(chunks)
+    several = [p for p in points if p.chunks == number]
+    best, worst = min(several, key=lambda p: p.simulated_us), max(several, key=lambda p: p.simulated_us)
+    for name, point in (("best", best), ("worst", worst)):
+        print(f"\n{name} of {number} chunks: {point.label}\n{point.sim.overlap()}")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        one = next(p for p in points if p.chunks == min(chunks))
+        runs = {f"{p.chunks} stream{'s' * (p.chunks > 1)}, {p.label}": p.sim for p in (one, best, worst)}
+        gs.views.save(totals(points, title), out / "copy_overlap.png")
+        gs.views.save(gs.views.compare_streams(runs), out / "copy_overlap_timelines.png")
+        print(f"\nwritten: {out / 'copy_overlap.png'}, {out / 'copy_overlap_timelines.png'}")
+    return points
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpu", default=GPU)
+    parser.add_argument("--kib", type=int, default=KIB)
+    parser.add_argument("--out", type=Path, default=Path("out"))
+    options = parser.parse_args()
+    main(options.gpu, options.out, kib=options.kib)

@@ -1,0 +1,150 @@
+"""Rules H1 to H3: how kernels, copies and memsets run once their turn has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+from simpy import Event, Resource
+
+from gpusim_des.gpu import GPU
+from gpusim_des.timeline import Operation
+from gpusim_des.timing.copy_engine import CopyEngines
+from gpusim_des.timing.dma import MemoryTraffic
+from gpusim_des.timing.kernel_run import KernelRun
+from gpusim_des.timing.kernel_signals import KernelSignals
+from gpusim_des.timing.order import Environment
+from gpusim_des.timing.work import Work
+from gpusim_des.trace import CopyMemory, LaunchKernel, SetMemory
+
+StartKernel = Callable[[LaunchKernel, int, int], KernelRun]
+"""Starts a kernel, given its number and the priority of its stream."""
+
+
+class DeviceOperations:
+    """Runs every operation as a process that waits for what it depends on, the way to the device, and an engine."""
+
+    def __init__(
+        self,
+        env: Environment,
+        gpu: GPU,
+        traffic: MemoryTraffic,
+        start_kernel: StartKernel,
+        priorities: dict[int, int],
+        *,
+        ideal: bool,
+    ) -> None:
+        self.operations: list[Operation] = []
+        self.under_way: list[Work] = []
+        self.engines = CopyEngines(env, gpu)
+        self.signals = KernelSignals(late=gpu.late_kernel_signals == "yes")
+        self._env = env
+        self._gpu = gpu
+        self._traffic = traffic
+        self._start_kernel = start_kernel
+        self._priorities = priorities
+        self._slots = Resource(env, gpu.max_concurrent_kernels)
+        self._latency_fs = 0 if ideal else gpu.launch_latency_fs
+        self._gap_fs = 0 if ideal else gpu.kernel_gap_fs
+
+    def start(self, work: Work) -> None:
+        """Let an operation go its way."""
+        self.signals.issued(work)
+        self.under_way.append(work)
+        self._env.process(self._run(work))
+
+    def _run(self, work: Work) -> Generator[Event, Any, None]:
+        env = self._env
+        for dependency in work.dependencies:
+            if not dependency.event.processed:
+                before = env.now
+                yield dependency.event
+                if env.now > before:
+                    work.waited(dependency.reason, dependency.name, before)
+        waited = env.now > work.issued_fs
+        arrival_fs = work.issued_fs + self._latency_fs
+        ready_fs = env.now + (self._gap_fs if work.kind == "kernel" and waited else 0)
+        if work.kind != "mark" and max(arrival_fs, ready_fs) > env.now:
+            if arrival_fs > ready_fs:
+                work.waited("launch latency", "", env.now)
+            yield env.timeout(max(arrival_fs, ready_fs) - env.now)
+        if work.kind == "kernel":
+            yield from self._run_kernel(work)
+        elif work.kind in ("h2d", "d2h"):
+            yield from self._run_copy(work)
+        elif work.kind in ("d2d", "memset"):
+            yield from self._run_in_memory(work)
+        else:
+            work.start_fs = env.now
+            work.started.succeed()
+        self._end(work)
+
+    def _begin(self, work: Work, reason: str, ready_fs: int, other: Work | None) -> None:
+        work.start_fs = self._env.now
+        if work.start_fs > ready_fs:
+            work.waited(reason, other.name if other is not None else "", ready_fs)
+        work.started.succeed()
+
+    def _run_kernel(self, work: Work) -> Generator[Event, Any, None]:
+        assert isinstance(work.command, LaunchKernel)
+        ready = self._env.now
+        with self._slots.request() as slot:
+            yield slot
+            self._begin(work, "kernel slot", ready, None)
+            run = self._start_kernel(work.command, work.kernel, self._priorities.get(work.stream, 0))
+            yield run.done
+
+    def _run_copy(self, work: Work) -> Generator[Event, Any, None]:
+        command = work.command
+        assert isinstance(command, CopyMemory)
+        engine, ready = self.engines.of(work.kind), self._env.now
+        yield engine.request(work, self._priorities.get(work.stream, 0))
+        self._begin(work, "copy engine", ready, engine.served)
+        took = self.engines.transfer_fs(work.kind, work.nbytes, pinned=command.pinned)
+        moving = took - self._gpu.copy_latency_fs
+        self._env.process(
+            self._traffic.stream(
+                command.address, work.nbytes, moving, self._gpu.copy_latency_fs, writes=work.kind == "h2d"
+            )
+        )
+        yield self._env.timeout(took)
+        engine.release()
+
+    def _run_in_memory(self, work: Work) -> Generator[Event, Any, None]:
+        command = work.command
+        assert isinstance(command, CopyMemory | SetMemory)
+        self._begin(work, "none", self._env.now, None)
+        yield from self._traffic.fill(command.address, work.nbytes, reads=work.kind == "d2d")
+
+    def _end(self, work: Work) -> None:
+        work.end_fs = self._env.now
+        self.under_way.remove(work)
+        work.ended.succeed()
+        if work.kind == "kernel":
+            self.signals.ended(work)
+        else:
+            work.done.succeed()
+        if work.kind != "mark":
+            self.operations.append(self.record(work))
+
+    def record(self, work: Work) -> Operation:
+        """Contract 2's record of an operation, cut at the present moment if it is not over."""
+        now = self._env.now
+        return Operation(
+            number=work.number,
+            kind=work.kind,
+            name=work.name,
+            stream=work.stream,
+            issued_fs=work.issued_fs,
+            start_fs=work.start_fs if work.start_fs >= 0 else now,
+            end_fs=work.end_fs if work.end_fs >= 0 else now,
+            nbytes=work.nbytes,
+            engine=work.engine,
+            wait_reason=work.wait_reason,
+            waited_for=work.waited_for,
+            pageable=work.pageable,
+            blocking=isinstance(work.command, CopyMemory) and work.command.blocking,
+            kernel=work.kernel,
+            line=work.command.line,
+            last_wait_fs=work.last_wait_fs,
+        )

@@ -1,0 +1,102 @@
+"""Rules H3 and M11: what copies and memsets do to the L2 and to HBM."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+from simpy import Event
+
+from gpusim_des import units
+from gpusim_des.gpu import GPU
+from gpusim_des.timing.address_hash import Packet, channels_of
+from gpusim_des.timing.cache import SECTORS_PER_LINE, WHOLE_LINE
+from gpusim_des.timing.memory_path import MemoryPath
+from gpusim_des.timing.order import Environment
+from gpusim_des.trace import LINE_BYTES
+
+CHUNKS = 64
+"""Most pieces in which a copy's traffic is dealt out over its time: enough to interleave with a kernel's."""
+
+SMALLEST_CHUNK = 16 * 1024
+"""Bytes of a piece at least."""
+
+
+class _Uncounted:
+    """Traffic of nobody's kernel."""
+
+    read_granules = write_granules = l2_sectors = l2_hit_sectors = 0
+
+
+class MemoryTraffic:
+    """Moves whole lines between the copy engines, the L2 and HBM.
+
+    The end of a range, as much as the L2 holds, goes through the slices line by line, so that it is found there
+    afterwards; what comes before would be driven out by it and goes to the channels directly.
+    """
+
+    def __init__(self, env: Environment, gpu: GPU, memory: MemoryPath) -> None:
+        self._env = env
+        self._gpu = gpu
+        self._memory = memory
+        self._count = _Uncounted()
+
+    def stream(
+        self, address: int, nbytes: int, duration_fs: int, delay_fs: int, *, writes: bool
+    ) -> Generator[Event, Any, None]:
+        """Process of the traffic of a copy over the link, spread evenly over `duration_fs` after a delay."""
+        chunks = max(1, min(CHUNKS, nbytes // SMALLEST_CHUNK))
+        begin = self._env.now + delay_fs
+        for chunk in range(chunks):
+            due = begin + duration_fs * chunk // chunks
+            if due > self._env.now:
+                yield self._env.timeout(due - self._env.now)
+            first, last = (address + nbytes * part // chunks for part in (chunk, chunk + 1))
+            kept = address + nbytes - self._gpu.l2_bytes
+            self._move(first, last, through_l2=self._memory.caches and last > kept, writes=writes)
+
+    def fill(self, address: int, nbytes: int, *, reads: bool) -> Generator[Event, Any, None]:
+        """Process of a memset, or of a copy within the device, at the speed of HBM; ends with its last granule."""
+        rate = self._gpu.dram_bandwidth_bytes_per_s * self._gpu.efficiency("mixed" if reads else "write")
+        moved = 2 * nbytes if reads else nbytes
+        duration = round(moved * units.FS_PER_S / rate)
+        chunks = max(1, min(CHUNKS, nbytes // SMALLEST_CHUNK))
+        begin, end = self._env.now, self._env.now
+        for chunk in range(chunks):
+            due = begin + duration * chunk // chunks
+            if due > self._env.now:
+                yield self._env.timeout(due - self._env.now)
+            first, last = (address + nbytes * part // chunks for part in (chunk, chunk + 1))
+            if reads:
+                end = max(end, self._direct(first, last, writes=False))
+            end = max(end, self._direct(first, last, writes=True))
+        latency = self._gpu.dram_latency_cycles * self._gpu.sm_period_fs
+        yield self._env.timeout(max(begin + duration, end) + latency - self._env.now)
+
+    def _move(self, first: int, last: int, *, through_l2: bool, writes: bool) -> None:
+        if not through_l2:
+            self._direct(first, last, writes=writes)
+            return
+        lines = np.arange(first // LINE_BYTES, -(-last // LINE_BYTES))
+        channels = channels_of(lines * SECTORS_PER_LINE, self._gpu).tolist()
+        now, slices = self._env.now, self._memory.slices
+        for line, channel in zip(lines.tolist(), channels, strict=True):
+            packet = Packet(channel, SECTORS_PER_LINE, SECTORS_PER_LINE, ((line, WHOLE_LINE),), 0)
+            if writes:
+                slices[channel].write(now, packet, 0, self._count)
+            else:
+                slices[channel].read(now, packet, 0, self._count)
+
+    def _direct(self, first: int, last: int, *, writes: bool) -> int:
+        """Deal the granules of a range out to the channels in turn; returns when the last one is through."""
+        granules = -(-(last - first) // self._gpu.dram_granule_bytes)
+        each, more = divmod(granules, len(self._memory.slices))
+        end = now = self._env.now
+        start = first // self._gpu.channel_interleave_bytes
+        for turn in range(len(self._memory.slices)):
+            share = each + (turn < more)
+            if share:
+                channel = self._memory.slices[(start + turn) % len(self._memory.slices)].channel
+                end = max(end, channel.write(now, share) if writes else channel.read(now, share))
+        return end
