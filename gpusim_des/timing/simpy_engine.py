@@ -163,7 +163,7 @@ class SimpyEngine:
             tuple(self.probe.warps),
             complete=not self._stop.triggered,
             operations=tuple(sorted(operations, key=lambda operation: operation.number)),
-            host=tuple(self.host.spans),
+            host=self.host.record(),
             event_times=dict(self.host.event_times),
         )
 
