@@ -46,6 +46,7 @@ class DeviceOperations:
         self._slots = Engine(env, "compute", gpu.max_concurrent_kernels)
         self._latency_fs = 0 if ideal else gpu.launch_latency_fs
         self._gap_fs = 0 if ideal else gpu.kernel_gap_fs
+        self._graph_gap_fs = 0 if ideal else gpu.graph_gap_fs
 
     def start(self, work: Work) -> None:
         """Let an operation go its way."""
@@ -63,7 +64,8 @@ class DeviceOperations:
                     work.wait_reason, work.waited_for = dependency.reason, dependency.name
         waited = env.now > work.issued_fs
         known_fs = work.issued_fs + self._latency_fs
-        free_fs = env.now + (self._gap_fs if waited and work.kind == "kernel" else 0)
+        gap_fs = self._graph_gap_fs if work.wait_reason == "graph order" else self._gap_fs
+        free_fs = env.now + (gap_fs if waited and work.kind == "kernel" else 0)
         if work.kind != "mark":
             if known_fs > free_fs:
                 work.wait_reason, work.waited_for = "launch latency", ""
