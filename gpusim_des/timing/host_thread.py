@@ -193,7 +193,7 @@ class HostThread:
             for other in before:
                 kernels = other.kind == work.kind == "kernel"
                 event = other.ended if kernels else other.done
-                work.dependencies.append(Dependency(event, "graph order", other.name))
+                work.dependencies.append(Dependency(event, "graph order" if node.after else "stream order", other.name))
             self._device.start(work)
             nodes.append(work)
         mark = Work(self._env, self._number, "mark", "graph ends", command.stream, command)
