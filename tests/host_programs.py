@@ -30,19 +30,23 @@ GPU_US = TINY.replace(fp32_latency_cycles=1000)
 """The tiny GPU with an addition that takes a microsecond, so that kernels are as long as copies.
 
 A call takes the host 1 us, and what it asks for 2 us to the device; a kernel that waited for something starts 0.5 us
-later; a copy takes 10 us, and 1 us for each KB of pinned, 2 us of pageable memory; a host that waited goes on after 1 us.
+later; a copy takes 10 us, and 1 us for each KB of pinned, 2 us of pageable memory; a host that waited goes on after 1.
 """
 
 
-def kernel(us: int, stream: int = 0, *, blocks: int = 1, **launch: Any) -> LaunchKernel:
+def kernel(us: int, stream: int = 0, name: str = "k", *, blocks: int = 1, **launch: Any) -> LaunchKernel:
     """A kernel of one warp per block that takes a microsecond for each of its dependent additions."""
-    return LaunchKernel(stream, trace=trace(*[[chain(us)]] * blocks, **launch))
+    recorded = trace(*[[chain(us)]] * blocks, **launch)
+    recorded.name = name
+    return LaunchKernel(stream, trace=recorded)
 
 
-def copy(direction: Literal["h2d", "d2h", "d2d"], kb: float, stream: int = 0, **options: Any) -> CopyMemory:
+def copy(
+    direction: Literal["h2d", "d2h", "d2d"], kb: float, stream: int = 0, name: str = "", **options: Any
+) -> CopyMemory:
     """A copy of pinned memory that returns at once, if nothing else is said; a KB is 1000 bytes."""
     options = {"pinned": True, "blocking": False, **options}
-    return CopyMemory(stream, direction=direction, nbytes=round(1000 * kb), **options)
+    return CopyMemory(stream, direction=direction, nbytes=round(1000 * kb), name=name, **options)
 
 
 def memset(nbytes: int, stream: int = 0) -> SetMemory:
