@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from gpusim_des.errors import ModelError
-from gpusim_des.gpu import GPU, list_gpus, load_gpu
+from gpusim_des.gpu import GPU, list_gpus, load_gpu, occupancy
 from gpusim_des.gpu.load import models_folder
 from gpusim_des.gpu.schema import ALL_KEYS
 
 SHIPPED = (
-    *("a100-sxm-80gb", "b200", "h100-pcie", "h100-sxm", "h200-sxm"),
-    *("rtx-3090", "rtx-4090", "t4", "tiny", "v100-sxm2"),
+    *("a100-sxm-80gb", "b200", "c1060", "c2050", "h100-pcie", "h100-sxm", "h200-sxm"),
+    *("k20c", "rtx-3090", "rtx-4090", "t4", "tiny", "v100-sxm2"),
 )
 TINY = (models_folder() / "tiny.toml").read_text(encoding="utf-8")
 
@@ -52,6 +52,9 @@ def test_a_lone_load_from_dram_takes_its_latency(name: str) -> None:
         ("rtx-3090", 82, 1_695_000_000, 936_000_000_000, 6_291_456),
         ("t4", 40, 1_590_000_000, 320_000_000_000, 4_194_304),
         ("b200", 148, 1_965_000_000, 7_672_000_000_000, 132_644_864),
+        ("k20c", 13, 706_000_000, 208_000_000_000, 1_310_720),
+        ("c2050", 14, 1_150_000_000, 144_000_000_000, 786_432),
+        ("c1060", 30, 1_296_000_000, 102_400_000_000, 1_024),
     ],
 )
 def test_products(name: str, sms: int, clock: int, bandwidth: int, l2: int) -> None:
@@ -82,6 +85,9 @@ def test_h100_by_hand() -> None:
         ("rtx-3090", [2, 1, 16, 2, 2, 8, 1]),
         ("t4", [2, 2, 16, 2, 8, 8, 1]),
         ("b200", [2, 1, 2, 2, 2, 8, 1]),
+        ("k20c", [1, 1, 2, 1, 4, 4, 1]),
+        ("c2050", [2, 2, 2, 2, 2, 8, 2]),
+        ("c1060", [4, 4, 32, 4, 4, 16, 4]),
         ("tiny", [1, 1, 2, 1, 2, 4, 1]),
     ],
 )
@@ -89,9 +95,26 @@ def test_issue_intervals(name: str, intervals: list[int]) -> None:
     assert [pipe.interval_cycles for pipe in load_gpu(name).pipes] == intervals
 
 
-def test_consumer_chips_share_fp64_units() -> None:
+def test_consumer_chips_and_fermi_share_fp64_units() -> None:
     shared = {name for name in SHIPPED if load_gpu(name).pipe("fp64").shared_by_sm}
-    assert shared == {"rtx-3090", "rtx-4090", "t4"}
+    assert shared == {"rtx-3090", "rtx-4090", "t4", "c2050"}
+
+
+def test_what_the_host_side_of_old_chips_lacks() -> None:
+    """One copy engine before Fermi, one hardware queue before Kepler; only Fermi signals late (H1, H2)."""
+    gpus = [load_gpu(name) for name in SHIPPED if name != "tiny"]
+    assert {gpu.name for gpu in gpus if gpu.copy_engines == 1} == {"c1060"}
+    assert {gpu.name for gpu in gpus if gpu.max_concurrent_kernels == 1} == {"c1060"}
+    assert {gpu.name for gpu in gpus if gpu.hardware_queues == 1} == {"c1060", "c2050"}
+    assert {gpu.name for gpu in gpus if gpu.late_kernel_signals == "yes"} == {"c2050"}
+    assert {gpu.hardware_queues for gpu in gpus} == {1, 32}
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("c1060", 4), ("c2050", 6), ("k20c", 8)])
+def test_old_chips_hold_blocks_of_256_threads_by_their_warp_slots(name: str, blocks: int) -> None:
+    """16 registers per thread: 1024 / 256, 1536 / 256 and 2048 / 256; with 32, the C1060 holds 16384 / 8192."""
+    assert occupancy(load_gpu(name), threads=256, registers=16).blocks_per_sm == blocks
+    assert occupancy(load_gpu("c1060"), threads=256, registers=32).blocks_per_sm == 2
 
 
 def test_granules_of_t4_are_twice_as_large() -> None:

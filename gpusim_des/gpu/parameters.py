@@ -178,6 +178,8 @@ class Parameters:
     """From the end of the host's call until the device can start what it asks for."""
     kernel_gap_fs: int
     """Between the end of an operation and the start of a kernel that waited for it."""
+    graph_gap_fs: int
+    """The same between nodes of a graph, which the device knows before."""
     synchronize_latency_fs: int
     """From the end of the last operation until the host that waits for it goes on."""
     hardware_queues: int

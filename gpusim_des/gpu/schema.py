@@ -136,7 +136,7 @@ KEYS: tuple[Key, ...] = (
     _ratio("memory", "dram_efficiency_read"),
     _ratio("memory", "dram_efficiency_write"),
     _ratio("memory", "dram_efficiency_mixed"),
-    *_times("host", "launch_call", "copy_call", "launch_latency", "kernel_gap", "synchronize_latency"),
+    *_times("host", "launch_call", "copy_call", "launch_latency", "kernel_gap", "graph_gap", "synchronize_latency"),
     *_count("host", "hardware_queues", "max_concurrent_kernels"),
     Key("host", "late_kernel_signals", "late_kernel_signals", "choice", choices=YES_NO),
     *_count("copies", "copy_engines"),

@@ -14,30 +14,32 @@ from gpusim_des.timing.work import Work
 
 
 class Engine:
-    """Serves one operation at a time: of those that are ready the one that was ready first, then the one issued first.
+    """Serves one operation at a time, or a few: of those that are ready the one that was ready first.
 
-    Of different priorities the higher one (the lower number) goes first.
+    Of several that were ready at one time it serves the one that was issued first; of different priorities the higher
+    one (the lower number) goes before all that.
     """
 
-    def __init__(self, env: Environment, name: str) -> None:
+    def __init__(self, env: Environment, name: str, places: int = 1) -> None:
         self.name = name
-        self.busy_with: Work | None = None
-        self.served: Work | None = None
-        """The operation before: whoever waited for the engine waited for its end."""
+        self.last: Work | None = None
+        """The operation that left last."""
         self._env = env
-        self._waiting: list[tuple[int, int, int, Work, Event]] = []
+        self._free = places
+        self._waiting: list[tuple[int, int, int, Event]] = []
         self._looks = False
 
     def request(self, work: Work, priority: int = 0) -> Event:
         """Event that happens when the engine is the operation's."""
         turn = Event(self._env)
-        heappush(self._waiting, (priority, self._env.now, work.number, work, turn))
+        heappush(self._waiting, (priority, self._env.now, work.number, turn))
         self._look()
         return turn
 
-    def release(self) -> None:
-        """Give the engine to the next one."""
-        self.served, self.busy_with = self.busy_with, None
+    def release(self, work: Work) -> None:
+        """Give the place of an operation to the next one."""
+        self.last = work
+        self._free += 1
         self._look()
 
     def _look(self) -> None:
@@ -48,9 +50,9 @@ class Engine:
 
     def _grant(self, _: Any) -> None:
         self._looks = False
-        if self.busy_with is None and self._waiting:
-            _, _, _, self.busy_with, turn = heappop(self._waiting)
-            turn.succeed()
+        while self._free and self._waiting:
+            self._free -= 1
+            heappop(self._waiting)[-1].succeed()
 
 
 class CopyEngines:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
-from simpy import Event, Resource
+from simpy import Event
 
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Operation
-from gpusim_des.timing.copy_engine import CopyEngines
+from gpusim_des.timing.copy_engine import CopyEngines, Engine
 from gpusim_des.timing.dma import MemoryTraffic
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.kernel_signals import KernelSignals
@@ -43,9 +43,10 @@ class DeviceOperations:
         self._traffic = traffic
         self._start_kernel = start_kernel
         self._priorities = priorities
-        self._slots = Resource(env, gpu.max_concurrent_kernels)
+        self._slots = Engine(env, "compute", gpu.max_concurrent_kernels)
         self._latency_fs = 0 if ideal else gpu.launch_latency_fs
         self._gap_fs = 0 if ideal else gpu.kernel_gap_fs
+        self._graph_gap_fs = 0 if ideal else gpu.graph_gap_fs
 
     def start(self, work: Work) -> None:
         """Let an operation go its way."""
@@ -63,7 +64,8 @@ class DeviceOperations:
                     work.waited(dependency.reason, dependency.name, before)
         waited = env.now > work.issued_fs
         arrival_fs = work.issued_fs + self._latency_fs
-        ready_fs = env.now + (self._gap_fs if work.kind == "kernel" and waited else 0)
+        gap_fs = self._graph_gap_fs if work.wait_reason == "graph order" else self._gap_fs
+        ready_fs = env.now + (gap_fs if work.kind == "kernel" and waited else 0)
         if work.kind != "mark" and max(arrival_fs, ready_fs) > env.now:
             if arrival_fs > ready_fs:
                 work.waited("launch latency", "", env.now)
@@ -79,27 +81,30 @@ class DeviceOperations:
             work.started.succeed()
         self._end(work)
 
-    def _begin(self, work: Work, reason: str, ready_fs: int, other: Work | None) -> None:
+    def _begin(self, work: Work) -> None:
         work.start_fs = self._env.now
-        if work.start_fs > ready_fs:
-            work.waited(reason, other.name if other is not None else "", ready_fs)
         work.started.succeed()
+
+    def _enter(self, work: Work, engine: Engine, reason: str) -> Generator[Event, Any, None]:
+        """Wait for a place on an engine, and begin."""
+        ready = self._env.now
+        yield engine.request(work, self._priorities.get(work.stream, 0))
+        if self._env.now > ready and engine.last is not None:
+            work.waited(reason, engine.last.name, ready)
+        self._begin(work)
 
     def _run_kernel(self, work: Work) -> Generator[Event, Any, None]:
         assert isinstance(work.command, LaunchKernel)
-        ready = self._env.now
-        with self._slots.request() as slot:
-            yield slot
-            self._begin(work, "kernel slot", ready, None)
-            run = self._start_kernel(work.command, work.kernel, self._priorities.get(work.stream, 0))
-            yield run.done
+        yield from self._enter(work, self._slots, "kernel slot")
+        run = self._start_kernel(work.command, work.kernel, self._priorities.get(work.stream, 0))
+        yield run.done
+        self._slots.release(work)
 
     def _run_copy(self, work: Work) -> Generator[Event, Any, None]:
         command = work.command
         assert isinstance(command, CopyMemory)
-        engine, ready = self.engines.of(work.kind), self._env.now
-        yield engine.request(work, self._priorities.get(work.stream, 0))
-        self._begin(work, "copy engine", ready, engine.served)
+        engine = self.engines.of(work.kind)
+        yield from self._enter(work, engine, "copy engine")
         took = self.engines.transfer_fs(work.kind, work.nbytes, pinned=command.pinned)
         moving = took - self._gpu.copy_latency_fs
         self._env.process(
@@ -108,12 +113,12 @@ class DeviceOperations:
             )
         )
         yield self._env.timeout(took)
-        engine.release()
+        engine.release(work)
 
     def _run_in_memory(self, work: Work) -> Generator[Event, Any, None]:
         command = work.command
         assert isinstance(command, CopyMemory | SetMemory)
-        self._begin(work, "none", self._env.now, None)
+        self._begin(work)
         yield from self._traffic.fill(command.address, work.nbytes, reads=work.kind == "d2d")
 
     def _end(self, work: Work) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
+from dataclasses import replace
 from typing import Any
 
 from simpy import Event
@@ -34,7 +35,8 @@ class HostThread:
     def __init__(
         self, env: Environment, gpu: GPU, program: HostProgram, device: DeviceOperations, *, ideal: bool = False
     ) -> None:
-        self.spans: list[HostSpan] = []
+        self._spans: list[HostSpan] = []
+        self._under_way: HostSpan | None = None
         self.event_times: dict[int, int] = {}
         """Femtoseconds at which each record of an event happened."""
         self._env = env
@@ -54,6 +56,11 @@ class HostThread:
         for work in self._streams.tails():
             if not work.done.processed:
                 yield work.done
+
+    def record(self) -> tuple[HostSpan, ...]:
+        """Contract 2's records; a call that is under way is cut at the present moment (F1)."""
+        under_way = [replace(self._under_way, end_fs=self._env.now)] if self._under_way is not None else []
+        return (*self._spans, *under_way)
 
     def _call(self, command: Command) -> Generator[Event, Any, None]:
         if isinstance(command, HostWork):
@@ -108,19 +115,27 @@ class HostThread:
     # Time of the host -----------------------------------------------------------------------------------------------
 
     def _spend(self, name: str, femtoseconds: int, command: Command) -> Generator[Event, Any, None]:
-        start = self._env.now
+        self._begin(name, command)
         if femtoseconds:
             yield self._env.timeout(femtoseconds)
-        self.spans.append(HostSpan(name, start, self._env.now, line=command.line))
+        self._end()
 
     def _wait(self, name: str, works: Iterable[Work], command: Command) -> Generator[Event, Any, None]:
-        start = self._env.now
+        self._begin(name, command, waits=True)
         for work in works:
             if not work.done.processed:
                 yield work.done
         if self._synchronize_fs:
             yield self._env.timeout(self._synchronize_fs)
-        self.spans.append(HostSpan(name, start, self._env.now, waits=True, line=command.line))
+        self._end()
+
+    def _begin(self, name: str, command: Command, *, waits: bool = False) -> None:
+        self._under_way = HostSpan(name, self._env.now, self._env.now, waits, command.line)
+
+    def _end(self) -> None:
+        assert self._under_way is not None
+        self._spans.append(replace(self._under_way, end_fs=self._env.now))
+        self._under_way = None
 
     def _note_event(self, event: int, mark: Work) -> Generator[Event, Any, None]:
         if not mark.done.processed:
@@ -178,7 +193,7 @@ class HostThread:
             for other in before:
                 kernels = other.kind == work.kind == "kernel"
                 event = other.ended if kernels else other.done
-                work.dependencies.append(Dependency(event, "graph order", other.name))
+                work.dependencies.append(Dependency(event, "graph order" if node.after else "stream order", other.name))
             self._device.start(work)
             nodes.append(work)
         mark = Work(self._env, self._number, "mark", "graph ends", command.stream, command)

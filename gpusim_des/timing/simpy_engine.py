@@ -175,7 +175,7 @@ class SimpyEngine:
             tuple(self.probe.warps),
             complete=not self._stop,
             operations=tuple(sorted(operations, key=lambda operation: operation.number)),
-            host=tuple(self.host.spans),
+            host=self.host.record(),
             event_times=dict(self.host.event_times),
             stream_names=dict(self.stream_names),
         )

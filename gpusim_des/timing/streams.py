@@ -31,8 +31,9 @@ class Streams:
         for record in self._awaited.pop(stream, ()):
             work.dependencies.append(self._after(record, "event", work))
         if self._legacy:
-            for other in self._ordered_by_default_stream(stream):
-                work.dependencies.append(self._after(other, "default stream", work))
+            for neighbour in self._ordered_by_default_stream(stream):
+                for other in self.tail(neighbour):
+                    work.dependencies.append(self._after(other, "default stream", work))
         self._tails[stream] = work
 
     def queue(self, work: Work) -> None:
@@ -43,17 +44,16 @@ class Streams:
             work.dependencies.append(Dependency(before.started, "hardware queue", before.name))
         self._heads[place] = work
 
-    def _ordered_by_default_stream(self, stream: int) -> list[Work]:
+    def _ordered_by_default_stream(self, stream: int) -> list[int]:
         if stream == DEFAULT_STREAM:
-            return [tail for other, tail in self._tails.items() if other != stream and self._blocking.get(other, True)]
-        if self._blocking.get(stream, True) and DEFAULT_STREAM in self._tails:
-            return [self._tails[DEFAULT_STREAM]]
-        return []
+            others = dict.fromkeys((*self._tails, *self._awaited))
+            return [other for other in others if other != stream and self._blocking.get(other, True)]
+        return [DEFAULT_STREAM] if self._blocking.get(stream, True) else []
 
     @staticmethod
     def _after(before: Work, reason: str, work: Work) -> Dependency:
-        # A kernel behind a kernel of its own stream needs no signal: the device keeps them in order.
-        kernels = before.kind == work.kind == "kernel" and before.stream == work.stream
+        # A kernel behind a kernel needs no signal: the device keeps them in order.
+        kernels = before.kind == work.kind == "kernel"
         return Dependency(before.ended if kernels else before.done, reason, before.name)
 
     def record(self, event: int, work: Work) -> None:
@@ -69,8 +69,9 @@ class Streams:
         self._awaited.setdefault(stream, []).append(self._records[event])
 
     def tail(self, stream: int) -> list[Work]:
-        """What must be done for a stream to be empty."""
-        return [self._tails[stream]] if stream in self._tails else []
+        """What must be done for a stream to be empty: its last operation, and records that it waits for since then."""
+        last = [self._tails[stream]] if stream in self._tails else []
+        return last + self._awaited.get(stream, [])
 
     def tails(self) -> list[Work]:
         """What must be done for the device to be empty."""
