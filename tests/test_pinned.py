@@ -59,6 +59,7 @@ def test_all_devices_know_pinned_memory(dev: gs.Device) -> None:
 
 
 def test_memory_that_is_gone_is_forgotten(dev: gs.Device) -> None:
+    gc.collect()
     count = len(pinned._PINNED)
     host = dev.pinned(4)
     view = host[1:]
