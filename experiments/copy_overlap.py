@@ -77,9 +77,9 @@ class OverlapPoint:
 
 def run(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, *, pinned: bool) -> gs.Simulation:
     """Copy in, halve and copy out `nbytes` in `chunks`, each in a stream of its own."""
-    step = 4 * ROUNDS * THREADS * chunks
-    if nbytes % step:
-        raise ValueError(f"{nbytes:,} bytes in {chunks} chunks of whole blocks: take a multiple of {step:,} bytes")
+    whole_bytes = 4 * ROUNDS * THREADS * chunks
+    if nbytes % whole_bytes:
+        raise ValueError(f"{nbytes:,} bytes in {chunks} chunks of whole blocks: take a multiple of {whole_bytes:,}")
     dev = gs.Device(chip)
     size = nbytes // 4 // chunks
     whole_sm = min(chip.shared_bytes_per_block_optin, chip.shared_bytes_per_sm)

@@ -232,7 +232,7 @@ class Device(StreamFace):
         Raises
         ------
         LaunchError
-            If nothing was launched, or the shared memory that a kernel allocated itself leaves no block room on an SM.
+            If nothing was asked for, or the shared memory that a kernel allocated itself leaves no block room on an SM.
         TraceError
             If a kernel uses instructions that the GPU does not have: asynchronous copies, tensor cores of a type.
         DeadlockError

@@ -80,7 +80,7 @@ def test_copy_overlap(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_copy_overlap_needs_whole_blocks() -> None:
-    with pytest.raises(ValueError, match="33,792 bytes in 4 chunks of whole blocks: take a multiple of 8,192 bytes"):
+    with pytest.raises(ValueError, match="33,792 bytes in 4 chunks of whole blocks: take a multiple of 8,192"):
         load("copy_overlap").main("tiny", None, (4,), 33)
 
 

@@ -14,9 +14,8 @@ def pipeline_seconds(chunks: int, in_s: float, compute_s: float, out_s: float, *
     """Time of `chunks` equal chunks, each copied in, computed and copied out, when everything may overlap.
 
     Each stage takes one chunk at a time. With an engine for each direction the first chunk passes all stages, and every
-    further one comes out after another turn of the slowest: ``in + compute + out + (chunks - 1) × slowest``. With one
-    engine its two copies of each chunk share a stage; the first copy in and the last computation find nothing to hide
-    behind where they take longest.
+    further one comes out after another turn of the slowest: ``in + compute + out + (chunks - 1) × slowest``. One engine
+    for both directions needs at least the time of all copies.
 
     Parameters
     ----------
@@ -49,10 +48,8 @@ def pipeline_seconds(chunks: int, in_s: float, compute_s: float, out_s: float, *
     number, stages = _checked(chunks, in_s, compute_s, out_s)
     if operator.index(engines) < 1:
         raise ValueError(f"engines = {engines}: must be at least 1")
-    if engines > 1:
-        return sum(stages) + (number - 1) * max(stages)
-    both = in_s + out_s
-    return max(number * both, number * in_s + compute_s + out_s, in_s + number * compute_s + out_s)
+    pipeline = sum(stages) + (number - 1) * max(stages)
+    return pipeline if engines > 1 else max(pipeline, number * (in_s + out_s))
 
 
 def blocking_seconds(
