@@ -2,7 +2,7 @@
 
 Every launch costs the host a call, and the device a gap between two kernels. Both go on at once, so that many kernels
 one behind the other follow each other every ``max(call, kernel + gap)``: below the length of the call, a kernel that is
-faster makes nothing faster. A graph needs one call for all of its kernels; what remains is the gap.
+faster makes nothing faster. A graph needs one call for all of its kernels; what remains is a shorter gap.
 
     python experiments/launch_overhead.py --gpu h200-sxm --out out
 """
@@ -76,14 +76,16 @@ def interval_us(sim: gs.Simulation) -> float:
 def measure(chip: gs.GPU, length: int, launches: int) -> LaunchPoint:
     stream, graph = (run(chip, length, launches, as_graph=as_graph) for as_graph in (False, True))
     kernel_s = sum(k.seconds for k in graph.kernels) / launches
-    gap_s, call_s = chip.kernel_gap_fs / gs.timeline.FS_PER_S, chip.launch_call_fs / gs.timeline.FS_PER_S
+    gap_s, node_gap_s, call_s = (
+        fs / gs.timeline.FS_PER_S for fs in (chip.kernel_gap_fs, chip.graph_gap_fs, chip.launch_call_fs)
+    )
     return LaunchPoint(
         length,
         kernel_s * 1e6,
         interval_us(stream),
         interval_us(graph),
         gs.analytic.launch_interval_seconds(kernel_s, gap_s, call_s) * 1e6,
-        gs.analytic.launch_interval_seconds(kernel_s, gap_s) * 1e6,
+        gs.analytic.launch_interval_seconds(kernel_s, node_gap_s) * 1e6,
         stream,
         graph,
     )
@@ -97,7 +99,8 @@ def main(
     points = [measure(chip, length, launches) for length in lengths]
     print(
         f"{chip.title}: a launch costs the host {chip.launch_call_fs / FS_PER_US:.2f} µs, the device "
-        f"{chip.kernel_gap_fs / FS_PER_US:.2f} µs between two kernels"
+        f"{chip.kernel_gap_fs / FS_PER_US:.2f} µs between two kernels, {chip.graph_gap_fs / FS_PER_US:.2f} µs between two "
+        "nodes of a graph"
     )
     print("                        launched one by one              nodes of a graph")
     print("instructions  kernel µs   every µs   formula  launch cost   every µs   formula  launch cost")

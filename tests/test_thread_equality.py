@@ -86,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SEEDS = st.integers(0, 2**32)
 
 
-@settings(QUICK, max_examples=50)
+@settings(QUICK, max_examples=25)
 @given(seed=SEEDS)
 def test_random_kernels(folder: Path, seed: int) -> None:
     source, grid, block = random_kernel(seed)
