@@ -99,8 +99,8 @@ def main(
     points = [measure(chip, length, launches) for length in lengths]
     print(
         f"{chip.title}: a launch costs the host {chip.launch_call_fs / FS_PER_US:.2f} µs, the device "
-        f"{chip.kernel_gap_fs / FS_PER_US:.2f} µs between two kernels, {chip.graph_gap_fs / FS_PER_US:.2f} µs between two "
-        "nodes of a graph"
+        f"{chip.kernel_gap_fs / FS_PER_US:.2f} µs between two kernels, "
+        f"{chip.graph_gap_fs / FS_PER_US:.2f} µs between two nodes of a graph"
     )
     print("                        launched one by one              nodes of a graph")
     print("instructions  kernel µs   every µs   formula  launch cost   every µs   formula  launch cost")
