@@ -91,13 +91,14 @@ def test_launch_overhead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     for p in points:
         assert p.stream_us == pytest.approx(p.stream_formula_us, rel=0.01)
         assert p.graph_us == pytest.approx(p.graph_formula_us, rel=0.01)
-    assert short.stream_us == pytest.approx(middle.stream_us) == 2.45  # the host's call, whatever the kernel does
+    assert short.stream_us == pytest.approx(2.45)  # the host's call: a shorter kernel would gain nothing
+    assert middle.stream_us > 3
     assert short.graph_us < 0.6 * short.stream_us
-    assert long.graph_us == pytest.approx(long.stream_us)
-    assert long.share(long.stream_us) < 0.12
+    assert long.graph_us == pytest.approx(long.stream_us - 1.15)  # gaps of 2.05 and 0.9
+    assert long.share(long.stream_us) < 0.2
     assert short.share(short.stream_us) > 0.8
     assert {p.name for p in tmp_path.iterdir()} == {"launch_overhead.png", "launch_overhead_timelines.png"}
-    assert "a launch costs the host 2.45 µs, the device 0.90 µs" in capsys.readouterr().out
+    assert "a launch costs the host 2.45 µs, the device 2.05 µs" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -180,6 +180,6 @@ def test_a_stopped_simulation_says_so() -> None:
     dev = gs.Device("tiny")
     dev.launch(long_loop, 2, 64, dev.malloc(128, np.float32))
     with pytest.raises(gs.CycleLimitError) as stopped:
-        dev.simulate(max_cycles=200)
+        dev.simulate(max_cycles=3200)  # the launch takes 3,000
     assert isinstance(stopped.value.partial, gs.Simulation)
     assert stopped.value.partial.explain().startswith("long_loop: Up to cycle 200, where the simulation was stopped: ")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from simpy import Event
@@ -61,16 +61,17 @@ class SimpyEngine:
         ]
 
     def run(
-        self, traces: Sequence[KernelTrace], streams: Sequence[int] | None = None, max_cycles: int | None = None
+        self, traces: Sequence[KernelTrace], streams: Sequence[Hashable] | None = None, max_cycles: int | None = None
     ) -> Timeline:
         """Play kernels, those of one stream one after another, those of different streams at once (G2).
 
         The host and its way to the device take no time; see `play`, which also says what is raised.
         """
-        numbers = [0] * len(traces) if streams is None else streams
+        asked = [0] * len(traces) if streams is None else streams
+        number = {stream: n for n, stream in enumerate(dict.fromkeys(asked))}
         program = HostProgram(
-            [LaunchKernel(stream, trace=trace) for stream, trace in zip(numbers, traces, strict=True)],
-            [HostStream(stream, f"stream {stream}") for stream in sorted(set(numbers))],
+            [LaunchKernel(number[stream], trace=trace) for stream, trace in zip(asked, traces, strict=True)],
+            [HostStream(n, f"stream {stream}") for stream, n in number.items()],
             per_thread_default=True,
         )
         return self.play(program, max_cycles, ideal=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -28,7 +28,7 @@ def simulate(
     caches: Caches = "on",
     detail: Detail = "sm",
     watch: Collection[int] | None = None,
-    streams: Sequence[int] | None = None,
+    streams: Sequence[Hashable] | None = None,
     max_cycles: int | None = None,
     progress: Progress | None = None,
 ) -> Timeline:
