@@ -11,7 +11,8 @@ from gpusim_des.gpu import load_gpu
 from gpusim_des.simulation import Simulation
 from gpusim_des.timeline import HostSpan, Operation, Timeline, overlap
 from gpusim_des.timing.simpy_engine import SimpyEngine
-from gpusim_des.trace import CopyMemory, HostProgram, HostStream
+from gpusim_des.trace import CopyMemory, HostProgram, HostStream, LaunchKernel
+from tests.programs import chain, trace
 
 FS_PER_US = 10**9
 
@@ -172,6 +173,35 @@ def test_of_a_simulation(engines: int, both: float) -> None:
         assert played.operations[1].last_wait_s == pytest.approx(1.009e-3)
     else:
         assert found.notes == ()
+
+
+def test_a_chip_that_signals_late_is_named() -> None:
+    """Breadth-first on the C2050: the first copy out waits until the last kernel is over."""
+    late = timeline(
+        operation("kernel", 0, 10, 1, "k"),
+        operation("kernel", 5, 25, 2, "k"),
+        operation("d2h", 25, 30, 1, "d2h c", **waited("stream order", 0, "k")),
+        operation("d2h", 30, 35, 2, "d2h c", **waited("copy engine", 25, "d2h c")),
+    )
+    why = "this chip signals the ends of kernels issued one after another together: issue each copy behind its kernel"
+    assert overlap(late).notes == (f"d2h c in stream 1 waited 15 µs after the end of kernel k; {why}",)
+    twice = replace(late.operations[3], **waited("stream order", 0, "k"))
+    assert overlap(replace(late, operations=(*late.operations[:3], twice))).notes == (
+        f"d2h c in stream 1 waited 15 µs after the end of kernel k (2 such waits, 20 µs in all); {why}",
+    )
+    pinned: dict[str, Any] = {"pinned": True, "blocking": False}
+    streams = (1, 2)
+    program = HostProgram(
+        [
+            *(LaunchKernel(s, trace=trace(*[[chain(5000)]] * 14)) for s in streams),
+            *(CopyMemory(s, direction="d2h", nbytes=1000, name="c", **pinned) for s in streams),
+        ],
+        [HostStream(s, f"stream {s}") for s in streams],
+    )
+    (sentence,) = overlap(SimpyEngine(load_gpu("c2050")).play(program)).notes
+    assert sentence.startswith("d2h c in stream 1 waited ")
+    assert sentence.endswith(why)
+    assert overlap(SimpyEngine(load_gpu("k20c")).play(program)).notes == ()
 
 
 def test_an_operation_waits_for_the_one_that_had_the_engine_before() -> None:

@@ -159,6 +159,7 @@ def _notes(timeline: Timeline) -> tuple[str, ...]:
     notes = _waits(timeline)
     if len({o.kind for o in timeline.operations}) > 1:  # otherwise nothing could have overlapped
         notes += [*_blocking(timeline.operations), *_one_stream(timeline), *_host_waits(timeline)]
+        notes += _late_signals(timeline)
     return tuple(sentence for _, sentence in sorted(notes, key=lambda note: -note[0]))
 
 
@@ -194,6 +195,29 @@ def _host_waits(timeline: Timeline) -> Iterator[_Note]:
     if cost:
         calls = ", ".join(_counted(h.name for h in waits))
         yield cost, f"the host waited {duration(cost)} ({calls}) before it issued more work"
+
+
+def _late_signals(timeline: Timeline) -> Iterator[_Note]:
+    """Find copies that started long after the kernel before them in their stream: the device had not told its end."""
+    kernels: dict[int, Operation] = {}
+    late: list[tuple[Operation, Operation]] = []
+    for o in timeline.operations:  # in the order of issue
+        if o.kind == "kernel":
+            kernels[o.stream] = o
+        elif o.wait_reason == "stream order" and o.stream in kernels:
+            kernel = kernels[o.stream]
+            if o.waited_for == kernel.name and max(o.issued_fs, kernel.end_fs) < o.start_fs:
+                late.append((o, kernel))
+    if late:
+        costs = [o.start_fs - max(o.issued_fs, kernel.end_fs) for o, kernel in late]
+        cost = sum(costs) / FS_PER_S
+        o, kernel = late[costs.index(max(costs))]
+        what = f"{o.name} in {_stream(timeline, o.stream)} waited {duration(max(costs) / FS_PER_S)} after the end of "
+        more = f" ({len(late)} such waits, {duration(cost)} in all)" if len(late) > 1 else ""
+        why = (
+            "this chip signals the ends of kernels issued one after another together: issue each copy behind its kernel"
+        )
+        yield cost, f"{what}kernel {kernel.name}{more}; {why}"
 
 
 def _waits(timeline: Timeline) -> list[_Note]:
