@@ -114,6 +114,12 @@ def test_every_wait_has_its_words(reason: str, other: str, stream: int, text: st
     assert texts(views.stream_timeline(Timeline("tiny", 2, 500_000, operations=(late,))))[0] == text
 
 
+def test_a_late_signal_is_told_from_a_running_kernel() -> None:
+    copy = operation(0, "d2h", 1, 0, 500, 510, wait_reason="stream order", waited_for="scale")
+    written = texts(views.stream_timeline(Timeline("tiny", 2, 500_000, operations=(copy,))))
+    assert written[0] == "waits for the signal of scale"
+
+
 def test_what_runs_at_once_on_one_row_is_stacked() -> None:
     kernels = tuple(operation(n, "kernel", n + 1, 0, 10 * n, 10 * n + 25) for n in range(4))
     ax = views.stream_timeline(Timeline("tiny", 2, 500_000, operations=kernels), unit="cycles")

@@ -264,6 +264,9 @@ def _wait_labels(o: Operation) -> tuple[str, ...]:
         return () if o.wait_reason == "none" else ("launch latency", "latency")
     other = figure.plain(o.waited_for)
     if o.wait_reason in ("stream order", "graph order"):
+        if o.kind != "kernel" and o.wait_reason == "stream order" and other:
+            # The operation before is over: chips that signal late have not told so yet.
+            return f"waits for the signal of {other}", f"signal of {other}"
         return (f"waits for {other}", "waits") if other else ("waits",)
     what = o.engine if o.wait_reason == "copy engine" else o.wait_reason
     if what == "default stream" and not o.stream:
