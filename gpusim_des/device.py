@@ -242,7 +242,11 @@ class Device(StreamFace):
             the `Simulation` of what was simulated until then.
         """
         if not self.program.commands:
-            raise LaunchError("nothing to simulate: launch a kernel first, dev.launch(kernel, grid, block, ...)")
+            raise LaunchError(
+                "nothing to simulate: launch a kernel or copy something first, dev.launch(kernel, grid, block, ...); "
+                "what was asked for before dev.forget_launches() is left out"
+            )
+        self._host.check_sources()
         try:
             timeline = simulate(
                 self.gpu,

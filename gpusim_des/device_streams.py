@@ -56,6 +56,10 @@ class StreamFace(MemoryFace):
             Whether it waits for the legacy default stream, and makes it wait (false: ``cudaStreamNonBlocking``).
         """
         self._host_only("stream")
+        if name is not None and not isinstance(name, str):
+            raise StreamError(f"stream name = {name!r}: give a text, or leave it out")
+        if not isinstance(blocking, bool):
+            raise StreamError(f"stream blocking = {blocking!r}: give True or False")
         if isinstance(priority, bool) or not isinstance(priority, int | np.integer):
             raise StreamError(f"priority = {priority!r}: a whole number, lower ones come first; 0 is the usual one")
         return self._host.new_stream(int(priority), name, blocking=bool(blocking))
@@ -87,6 +91,8 @@ class StreamFace(MemoryFace):
             raise StreamError(f"host_work seconds = {seconds!r} is a {type(seconds).__name__}: give a number")
         if not math.isfinite(seconds) or seconds < 0:
             raise StreamError(f"host_work seconds = {seconds!r}: must be finite and at least 0")
+        if not isinstance(name, str):
+            raise StreamError(f"host_work name = {name!r}: give a text")
         femtoseconds = round(float(seconds) * FS_PER_S)
         self.program.commands.append(HostWork(femtoseconds=femtoseconds, name=name, line=caller().line))
 

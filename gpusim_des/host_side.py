@@ -71,7 +71,10 @@ class HostSide:
     def new_stream(self, priority: int, name: str | None, *, blocking: bool) -> Stream:
         """Make a stream."""
         number = len(self.program.streams)
-        about = HostStream(number, name or f"stream {number}", priority, blocking)
+        taken = {stream.name for stream in self.program.streams}
+        wanted = name or f"stream {number}"
+        own = wanted if wanted not in taken else f"{wanted} (stream {number})"  # messages tell streams by their names
+        about = HostStream(number, own, priority, blocking)
         self.program.streams.append(about)
         self.order.add_stream(number, blocking=blocking)
         return Stream(self, about)
@@ -139,16 +142,16 @@ class HostSide:
         self._learn(clock)
         self.tell()
 
-    def wait_for_all(self, line: int) -> None:
-        """Let the host wait for everything."""
+    def wait_for_all(self, line: int, call: str = "") -> None:
+        """Let the host wait for everything, because of a `call` that is not a synchronization by name."""
         self.order.learn_all()
         self.races.forget_accesses()
-        self.wait(Synchronize(what="device", line=line), self.order.host)
+        self.wait(Synchronize(what="device", name=call, line=line), self.order.host)
 
     def free(self, array: DeviceArray, line: int) -> None:
         """Write down that an array is freed: the host waits for everything first, if there is anything."""
         if self.order.pending():
-            self.wait_for_all(line)
+            self.wait_for_all(line, f"free {array.name}")
         self.races.forget(array)
 
     def forget(self) -> None:
@@ -224,8 +227,8 @@ class HostSide:
         """Refuse what is no stream that this device can use."""
         if not isinstance(stream, Stream):
             raise StreamError(
-                f"stream = {stream!r} is a {type(stream).__name__}: give a stream of dev.stream(), or None for the "
-                "default stream"
+                f"stream = {stream!r}, of type {type(stream).__name__}: give a stream of dev.stream(), or leave it out "
+                "for the default stream where the call allows that; nbytes= and kind= come by name"
             )
         if stream._host is not self:
             raise StreamError(
@@ -276,6 +279,11 @@ class HostSide:
         untold, self._untold = self._untold, []
         for message, kind, site in untold:
             warnings.warn_explicit(message, kind, site.filename or "<unknown>", site.line)
+
+    def check_sources(self) -> None:
+        """Warn of pinned sources that have changed since their copies were asked for."""
+        self._changed(self._sources.changed())
+        self.tell()
 
     def _changed(self, messages: Iterable[str]) -> None:
         for message in messages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from os import PathLike
 
-from gpusim_des.timeline import FS_PER_S, KernelTiming, Overlap, Timeline, WaitStep, overlap, why
+from gpusim_des.timeline import FS_PER_S, KernelTiming, Operation, Overlap, Timeline, WaitStep, overlap, why
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,23 @@ class Simulation:
         """One record per kernel, in the order of the launches."""
         return self.timeline.kernels
 
+    @property
+    def copies(self) -> tuple[Operation, ...]:
+        """Copies between host and device and within the device, in the order of the calls."""
+        return self.timeline.copies
+
     def explain(self) -> str:
-        """Say for every kernel what limits it, whether its main stall is hidden, and what to try next."""
-        return "\n".join(f"{k.name}: {k.explain()}" for k in self.kernels)
+        """Say for every kernel what limits it, whether its main stall is hidden, and what to try next.
+
+        Kernels of which the same is to be said share a line.
+        """
+        said: dict[tuple[str, str], int] = {}
+        for k in self.kernels:
+            what = k.name, k.explain()
+            said[what] = said.get(what, 0) + 1
+        if not said:
+            return "No kernel ran; what copies and the host did, overlap() and views.stream_timeline tell."
+        return "\n".join(f"{n} × {name}: {text}" if n > 1 else f"{name}: {text}" for (name, text), n in said.items())
 
     def overlap(self) -> Overlap:
         """Tell how much of the copies and kernels ran at once, what that gained, and what prevented more."""

@@ -18,7 +18,11 @@ from tests.ten_kernels import KERNELS, simulate
 SAYS = {
     "vector add": ("DRAM limits", "long_scoreboard", "which is hidden", "Move fewer bytes"),
     "strided copy": ("DRAM limits", "long_scoreboard", "Coalesce the loads: each touches 32 sectors"),
-    "naive matmul": ("load/store units limit", "global memory instructions", "Coalesce the loads: each touches 16 sec"),
+    "naive matmul": (
+        "load/store units limit",
+        "global memory instructions",
+        "Coalesce the loads: each touches 16.5 sec",
+    ),
     "tiled matmul": ("load/store units limit", "shared memory", "Keep more values in registers"),
     "transpose with conflicts": (
         "load/store units limit",
@@ -183,3 +187,32 @@ def test_a_stopped_simulation_says_so() -> None:
         dev.simulate(max_cycles=3200)  # the launch takes 3,000
     assert isinstance(stopped.value.partial, gs.Simulation)
     assert stopped.value.partial.explain().startswith("long_loop: Up to cycle 200, where the simulation was stopped: ")
+
+
+@gs.kernel
+def wide_copy(t: Any, a: Any, b: Any) -> None:
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    b[i] = a[i]
+
+
+@gs.kernel
+def every_second(t: Any, a: Any, b: Any) -> None:
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    b[i] = a[2 * i]
+
+
+def test_wide_elements_are_no_scattered_ones() -> None:
+    """16 bytes a lane make 16 sectors of a warp, and need them; every second float makes 8, and needs 4."""
+    dev = gs.Device(gs.load_gpu("h100-sxm").slice(sms=2))
+    n = 1 << 13
+    wide = [dev.to_device(np.zeros(n, np.complex128)) for _ in range(2)]
+    narrow, half = dev.to_device(np.zeros(2 * n, np.float32)), dev.malloc(n, np.float32)
+    dev.forget_launches()
+    dev.launch(wide_copy, n // 256, 256, *wide)
+    dev.launch(every_second, n // 256, 256, narrow, half)
+    first, second = dev.simulate(detail="kernel").kernels
+    assert (first.l1_sectors, first.ideal_load_sectors) == (n // 2, n // 2)
+    assert (first.stored_sectors, first.ideal_store_sectors) == (n // 2, n // 2)
+    assert "Coalesce" not in first.explain()
+    assert (second.l1_sectors, second.ideal_load_sectors) == (n // 4, n // 8)
+    assert "Coalesce the loads: each touches 8 sectors, 4 would do" in second.explain()

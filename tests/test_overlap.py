@@ -212,3 +212,33 @@ def test_an_operation_waits_for_the_one_that_had_the_engine_before() -> None:
     played = SimpyEngine(load_gpu("tiny")).play(program)
     assert [o.waited_for for o in played.operations] == ["", "h2d a", "h2d aa"]
     assert played.operations[2].last_wait_s == pytest.approx(2 * 1.01e-3 - 2e-6)
+
+
+def test_a_program_of_many_short_kernels_is_launch_bound() -> None:
+    """Three kernels of 1 µs in 12 µs: nothing ran for 9 µs, and no speed-up below 1 is printed."""
+    found = overlap(timeline(*(operation("kernel", 4 * n + 3, 4 * n + 4, name="k") for n in range(3))))
+    assert found.idle_s == pytest.approx(9e-6)
+    assert "launch-bound: nothing ran on the device for 9 µs, 3 kernels of 1 µs each are too short" in found.notes[0]
+    assert "no speed-up: calls and latencies cost more" in str(found)
+
+
+def test_copies_within_the_device_count() -> None:
+    """A d2d copy of 4 µs beside a kernel of 3 µs, then a memset of 1 µs."""
+    found = overlap(timeline(operation("d2d", 0, 4), operation("kernel", 1, 4, 1), operation("memset", 4, 5)))
+    assert found.in_memory_s == pytest.approx(5e-6)
+    assert found.copy_and_compute_s == pytest.approx(3e-6)
+    assert "within the device" in str(found)
+
+
+def test_kernels_that_do_not_fit_together_gain_nothing() -> None:
+    """G2: a kernel's time begins with its first block, so that two that fill the GPU follow each other."""
+    full = trace(*[[chain(100)]] * 2, shared_bytes=16 * 1024)
+    commands = [LaunchKernel(stream, trace=full) for stream in (1, 2)]
+    program = HostProgram([*commands], [HostStream(number, f"stream {number}") for number in range(3)])
+    played = SimpyEngine(load_gpu("tiny").replace(dispatch_interval_fs=1), "kernel").play(program, ideal=True)
+    first, second = played.operations
+    assert (first.end_fs, second.start_fs) == (401_000_000, 400_000_000)  # its second block is placed a cycle later
+    assert (second.wait_reason, second.waited_for) == ("SMs", "k")
+    found = overlap(played)
+    assert found.speedup == pytest.approx(1, rel=2e-3)
+    assert "kernel k in stream 2 waited 400 ns for room on the SMs (k)" in found.notes

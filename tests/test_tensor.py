@@ -238,7 +238,7 @@ def test_trace_of_one_product() -> None:
         (),
     ]
     operand = Mma(16, 8, 16, "fp16").encode()
-    assert warp.stream.operands.tolist() == [0] * 4 + [operand] * 4 + [0] * 5
+    assert warp.stream.operands.tolist() == [16] * 4 + [operand] * 4 + [8] * 4 + [0]  # accesses: bytes of a lane
     assert warp.stream.lanes.tolist() == [32] * 13
 
 

@@ -73,7 +73,7 @@ def test_the_dispatch_interval_lasts_over_the_end_of_a_kernel() -> None:
     """G1: the limit is the block scheduler's, not a kernel's."""
     timeline = simulate(TINY.replace(dispatch_interval="100 ns"), [trace([chain(1)]), trace([chain(1)])], caches="off")
     assert [start for k in (0, 1) for _, _, start, _ in spans(timeline, k)] == [0, 100]
-    assert timeline.kernels[1].start_fs == 4 * NS
+    assert timeline.kernels[1].start_fs == 100 * NS
 
 
 def test_blocks_are_dispatched_between_clock_edges() -> None:

@@ -47,16 +47,16 @@ ONE_BLOCK = TINY.replace(max_blocks_per_sm=1)
 
 
 def test_kernels_of_two_streams_run_at_once() -> None:
-    """G2: both start at 0; the older places its block first, the younger in the next dispatch interval."""
+    """G2: both have their turn at 0; the older places its block first, the younger in the next dispatch interval."""
     timeline = simulate(TINY, [kernel(1), kernel(1)], streams=[0, 1])
-    assert times(timeline) == [(0, 100), (0, 101)]
+    assert times(timeline) == [(0, 100), (1, 101)]
     assert (spans(timeline, 0), spans(timeline, 1)) == ([(0, 0, 100)], [(1, 1, 101)])
 
 
 def test_kernels_of_one_stream_follow_each_other() -> None:
     """G2: the first kernel of stream 5 and that of stream 3 run at once, the second of stream 5 comes behind it."""
     timeline = simulate(TINY, [kernel(1), kernel(1), kernel(1)], streams=[5, 5, 3])
-    assert times(timeline) == [(0, 100), (100, 200), (0, 101)]
+    assert times(timeline) == [(0, 100), (100, 200), (1, 101)]
 
 
 def test_the_younger_kernel_waits_until_the_older_has_no_blocks_left() -> None:

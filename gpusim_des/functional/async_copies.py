@@ -92,7 +92,7 @@ class AsyncCopies:
         assert read.quarter_cycles is not None
         assert written.quarter_cycles is not None
         cost = AccessCost(np.maximum(read.quarter_cycles, written.quarter_cycles), read.sectors)
-        return machine.instruction(OpClass.ASYNC_COPY, mask, producers, site, cost=cost)
+        return machine.instruction(OpClass.ASYNC_COPY, mask, producers, site, source.dtype.itemsize, cost)
 
     def commit(self, mask: Mask, producers: Producers, site: Site) -> None:
         """End the group of copies of every active thread; the next copy begins a new one."""

@@ -225,7 +225,7 @@ class Machine:
         if not self.lanes(mask).any():
             return -1
         cost = self.cost(op, array, index, mask, site, width)
-        return self.instruction(op, mask, producers, site, cost=cost)
+        return self.instruction(op, mask, producers, site, width or array.dtype.itemsize, cost)
 
     def cost(
         self, op: OpClass, array: Array, index: NDArray[Any], mask: Mask, site: Site, width: int = 0

@@ -126,7 +126,8 @@ class DeviceArray(OnDevice):
         if running is None:
             raise DeviceMemoryError(
                 f"array {self.name!r} lives in device memory, the host cannot touch its elements: "
-                "copy it with dev.to_host(array), or pass it to a kernel and use blk.load and blk.store there"
+                "copy it with dev.to_host(array), or pass it to a kernel and use blk.load and blk.store there; an "
+                "array cannot be taken apart, allocate one for each part that is copied by itself"
             )
         raise KernelError(
             f"{running}: Python touches elements of array {self.name!r} in {_here()}: a block kernel reads device "

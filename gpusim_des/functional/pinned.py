@@ -109,6 +109,10 @@ class WatchedSources:
         """Stop watching sources of copies that are over in the clock `known`; returns what changed before."""
         return self._stop([w for w in self._watched if w.moment.over(known)])
 
+    def changed(self) -> list[str]:
+        """Stop watching what has changed already; returns what did."""
+        return self._stop([w for w in self._watched if w.changed])
+
     def _stop(self, ending: list[_Watched]) -> list[str]:
         self._watched = [w for w in self._watched if w not in ending]
         return [

@@ -16,8 +16,8 @@ IDLE_SMS = 0.6
 """Below this share of active SM cycles, SMs without work are the first thing to say."""
 
 
-SCATTERED = 8
-"""Sectors of a load or store from which on coalescing is the first thing to try: doubles need 8."""
+SCATTERED = 2
+"""Sectors over the ideal number from which on coalescing is the first thing to try."""
 
 
 class Limit(NamedTuple):
@@ -161,15 +161,22 @@ def _full(k: KernelTiming) -> str:
 
 
 def _scattered(k: KernelTiming) -> str:
-    """What to say of loads or stores that touch far more sectors than neighbouring elements would; empty if none do."""
-    loads = k.instructions.get("global_load", 0) + k.instructions.get("async_copy", 0)
-    kinds = (("loads", k.l1_sectors or 0, loads), ("stores", k.stored_sectors, k.instructions.get("global_store", 0)))
-    scattered = [(total, name, total / count) for name, total, count in kinds if count and total > SCATTERED * count]
+    """What to say of loads or stores that touch far more sectors than neighbouring lanes would; empty if none do."""
+    instructions = k.instructions
+    kinds = (
+        ("loads", k.l1_sectors or 0, k.ideal_load_sectors, ("global_load", "async_copy")),
+        ("stores", k.stored_sectors, k.ideal_store_sectors, ("global_store",)),
+    )
+    scattered = [
+        (total, name, ideal, max(1, sum(instructions.get(n, 0) for n in names)))
+        for name, total, ideal, names in kinds
+        if ideal and total >= SCATTERED * ideal
+    ]
     if not scattered:
         return ""
-    _, name, sectors = max(scattered)
+    total, name, ideal, count = max(scattered)
     return (
-        f"Coalesce the {name}: each touches {sectors:.0f} sectors, 4 would do for neighbouring floats; let "
+        f"Coalesce the {name}: each touches {total / count:.3g} sectors, {ideal / count:.3g} would do; let "
         "neighbouring threads access neighbouring elements, or go through shared memory."
     )
 

@@ -58,6 +58,10 @@ class KernelTiming:
     l2_hit_sectors: int | None = None
     stored_sectors: int = 0
     """Sectors of all stores, and of atomics whose result nobody reads."""
+    ideal_load_sectors: int = 0
+    """Sectors that all loads would touch if the lanes of each were neighbours; 0 where the trace does not say."""
+    ideal_store_sectors: int = 0
+    """The same for stores."""
     instructions: dict[str, int] = field(default_factory=dict)
     """Issued warp instructions by class, for example ``fp32``; classes without any are left out."""
     thread_instructions: int = 0

@@ -26,7 +26,8 @@ class Operation:
     """A kernel, copy or memset in a stream.
 
     ``wait_reason`` says what it waited for last between issue and start: ``stream order``, ``event``, ``default
-    stream``, ``copy engine``, ``hardware queue``, ``kernel slot``, ``launch latency``, ``graph order`` or ``none``;
+    stream``, ``copy engine``, ``hardware queue``, ``kernel slot``, ``SMs`` (all blocks of another kernel first),
+    ``launch latency``, ``graph order`` or ``none``;
     ``waited_for`` names the operation that ended it.
     """
 

@@ -20,6 +20,7 @@ REASONS = {
     "hardware queue": "a turn in the hardware queue that streams share",
     "default stream": "the default stream, which waits for the others and makes them wait",
     "kernel slot": "the end of another kernel: no more run at once",
+    "SMs": "room on the SMs",
     "event": "an event",
 }
 """Reasons to wait that keep operations of different streams apart. The order within a stream or a graph is what the
@@ -45,6 +46,10 @@ class Overlap:
     both_copies_s: float
     copy_and_compute_s: float
     all_three_s: float
+    in_memory_s: float = 0.0
+    """Copies within the device and memsets."""
+    idle_s: float = 0.0
+    """Nothing ran on the device."""
     notes: tuple[str, ...] = ()
     """What prevented overlap, worst first."""
 
@@ -63,16 +68,19 @@ class Overlap:
             share = f"{seconds / self.total_s:5.0%}" if self.total_s else ""
             return f"{name:<20} {duration(seconds):>9} {share:>6}  {remark}".rstrip()
 
+        gain = f"speed-up {self.speedup:.2f}" if self.speedup >= 1 else "no speed-up: calls and latencies cost more"
         rows = [
             row("total", self.total_s),
-            row("one after the other", self.serial_s, f"speed-up {self.speedup:.2f}"),
+            row("one after the other", self.serial_s, gain),
             row("ideal overlap", self.ideal_s, f"speed-up {self.best_speedup:.2f}"),
             row("copies to device", self.h2d_s),
             row("copies to host", self.d2h_s),
             row("kernels", self.kernels_s),
+            *([row("within the device", self.in_memory_s)] if self.in_memory_s else []),
             row("both directions", self.both_copies_s),
             row("copy and kernel", self.copy_and_compute_s),
             row("all three", self.all_three_s),
+            row("nothing", self.idle_s),
         ]
         return "\n".join([*rows, *(f"- {note}" for note in self.notes)])
 
@@ -98,6 +106,7 @@ def overlap(timeline: Timeline) -> Overlap:
     both directions           2 µs    50%
     copy and kernel           0 µs     0%
     all three                 0 µs     0%
+    nothing                   0 µs     0%
     """
     operations = timeline.operations
     times = _times(operations)
@@ -118,8 +127,10 @@ def overlap(timeline: Timeline) -> Overlap:
         d2h_s=seconds({"d2h"}),
         kernels_s=seconds({"kernel"}),
         both_copies_s=seconds({"h2d", "d2h"}),
-        copy_and_compute_s=seconds({"h2d", "kernel"}, {"d2h", "kernel"}),
+        copy_and_compute_s=seconds({"h2d", "kernel"}, {"d2h", "kernel"}, {"d2d", "kernel"}),
         all_three_s=seconds({"h2d", "d2h", "kernel"}),
+        in_memory_s=seconds({"d2d"}, {"memset"}),
+        idle_s=(timeline.end_fs - sum(times.values())) / FS_PER_S,
         notes=_notes(timeline),
     )
 
@@ -156,11 +167,26 @@ _Note = tuple[float, str]
 
 
 def _notes(timeline: Timeline) -> tuple[str, ...]:
-    notes = _waits(timeline)
+    notes = [*_waits(timeline), *_launch_bound(timeline)]
     if len({o.kind for o in timeline.operations}) > 1:  # otherwise nothing could have overlapped
         notes += [*_blocking(timeline.operations), *_one_stream(timeline), *_host_waits(timeline)]
         notes += _late_signals(timeline)
     return tuple(sentence for _, sentence in sorted(notes, key=lambda note: -note[0]))
+
+
+def _launch_bound(timeline: Timeline) -> Iterator[_Note]:
+    """Find programs in which the device mostly waits for the host's calls and for kernels to start."""
+    idle = timeline.end_fs - _busy_fs(timeline.operations)
+    kernels = [o for o in timeline.operations if o.kind == "kernel"]
+    if len(kernels) > 1 and 2 * idle > timeline.end_fs:
+        mean = sum(o.seconds for o in kernels) / len(kernels)
+        sentence = (
+            f"launch-bound: nothing ran on the device for {duration(idle / FS_PER_S)}, {len(kernels)} kernels of "
+        )
+        advice = (
+            f"{duration(mean)} each are too short for the calls and gaps between them: merge kernels, or use a graph"
+        )
+        yield idle / FS_PER_S, sentence + advice
 
 
 def _blocking(operations: Sequence[Operation]) -> Iterator[_Note]:

@@ -56,6 +56,8 @@ class BlockScheduler:
                 yield self._sleep()
                 continue
             sm = min(candidates, key=lambda sm: len(sm.blocks))
+            if not run.blocks_placed:
+                run.begin()
             sm.accept(run, run.blocks_placed, self._next_age)
             self._next_age += run.trace.config.warps_per_block
             self._next_fs = self._env.now + self._interval_fs

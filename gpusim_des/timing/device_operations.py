@@ -35,6 +35,8 @@ class DeviceOperations:
         ideal: bool,
     ) -> None:
         self.operations: list[Operation] = []
+        self._kernels: list[Work] = []
+        """Kernels that have their turn, in that order."""
         self.under_way: list[Work] = []
         self.engines = CopyEngines(env, gpu)
         self.signals = KernelSignals(late=gpu.late_kernel_signals == "yes")
@@ -96,8 +98,15 @@ class DeviceOperations:
     def _run_kernel(self, work: Work) -> Generator[Event, Any, None]:
         assert isinstance(work.command, LaunchKernel)
         yield from self._enter(work, self._slots, "kernel slot")
+        ready, holders = self._env.now, [other.name for other in self._kernels]
+        self._kernels.append(work)
         run = self._start_kernel(work.command, work.kernel, self._priorities.get(work.stream, 0))
+        yield run.begun
+        if holders and self._env.now > ready + self._gpu.dispatch_interval_fs:
+            work.waited("SMs", holders[0], ready)
+        work.start_fs = self._env.now
         yield run.done
+        self._kernels.remove(work)
         self._slots.release(work)
 
     def _run_copy(self, work: Work) -> Generator[Event, Any, None]:

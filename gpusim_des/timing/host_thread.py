@@ -83,7 +83,7 @@ class HostThread:
             self._known(command.event, "a stream waits for")
             self._streams.wait(command.stream, command.event)
         elif isinstance(command, Synchronize):
-            yield from self._wait(f"synchronize {command.what}", self._target(command), command)
+            yield from self._wait(command.name or f"synchronize {command.what}", self._target(command), command)
         elif isinstance(command, LaunchGraph):
             yield from self._spend(f"launch {command.name}", self._launch_fs, command)
             self._issue_graph(command)

@@ -39,6 +39,8 @@ class KernelRun:
         self.l1_sectors = 0
         self.l1_hit_sectors = 0
         self.stored_sectors = 0
+        self.ideal_load_sectors = 0
+        self.ideal_store_sectors = 0
         self.l2_sectors = 0
         self.l2_hit_sectors = 0
         self.read_granules = 0
@@ -48,11 +50,18 @@ class KernelRun:
         self.blocks_placed = 0
         self.blocks_retired = 0
         self.writes_under_way = 0
+        self.begun = Event(env)
+        """The first block is dispatched."""
         self.done = Event(env)
         self._timing = Timing(gpu)
         self._programs: dict[int, Program] = {}
         self.use_before = Use(env.now, [], [], [])
         self.use_after = self.use_before
+
+    def begin(self) -> None:
+        """Hear that the first block is dispatched now: the kernel's time begins (G2)."""
+        self.start_fs = self.env.now
+        self.begun.succeed()
 
     def program(self, stream: Stream) -> Program:
         """Return the stream made ready; streams live as long as the trace, so their identity is a safe key."""
@@ -130,6 +139,8 @@ class KernelRun:
             l2_sectors=self.l2_sectors if on else None,
             l2_hit_sectors=self.l2_hit_sectors if on else None,
             stored_sectors=self.stored_sectors,
+            ideal_load_sectors=self.ideal_load_sectors,
+            ideal_store_sectors=self.ideal_store_sectors,
             instructions={op.label: self.mix[op] for op in OpClass if self.mix[op]},
             thread_instructions=self.thread_instructions,
             pipe_utilization=self._pipe_utilization(active),

@@ -6,10 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from gpusim_des.errors import TraceError
 from gpusim_des.gpu import GPU, PIPE_FRACTION
 from gpusim_des.timeline import WarpState
-from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, SHARED_OPS, Mma, OpClass, Stream
+from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, SECTOR_BYTES, SHARED_OPS, Mma, OpClass, Stream
 
 PIPE_CLASSES = (
     OpClass.INT,
@@ -121,6 +123,8 @@ class Program:
     """Atomics whose result no instruction reads: they behave like stores (M7)."""
     bulk_copies: Counter[int]
     """How many bulk copies it starts, by their barrier's phase."""
+    ideal_sectors: tuple[int, int]
+    """Sectors that its loads, and its stores, would touch if their lanes were neighbours."""
 
     @classmethod
     def of(cls, stream: Stream, timing: Timing) -> Program:
@@ -148,4 +152,15 @@ class Program:
             operands,
             frozenset(index for index, op in enumerate(ops) if op in atomics and index not in read),
             Counter(operands[index] for index, op in enumerate(ops) if op is OpClass.BULK_COPY),
+            (_ideal(stream, _LOADS), _ideal(stream, (OpClass.GLOBAL_STORE,))),
         )
+
+
+_LOADS = (OpClass.GLOBAL_LOAD, OpClass.ASYNC_COPY)
+
+
+def _ideal(stream: Stream, classes: tuple[OpClass, ...]) -> int:
+    """Sectors that hold the bytes of the accesses of some classes, each access by itself."""
+    own = np.isin(stream.ops, classes)
+    nbytes = stream.lanes[own].astype(np.int64) * stream.operands[own]
+    return int((-(-nbytes // SECTOR_BYTES)).sum())

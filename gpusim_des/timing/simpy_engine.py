@@ -192,17 +192,22 @@ class SimpyEngine:
             )
         self.runs.append(run)
         run.use_before = self.memory.use(self.env.now)
-        self._invalidate_l1()
+        run.begun.callbacks.append(lambda _: self._begin_kernel(run))
+        run.done.callbacks.append(lambda _: self._end_kernel(run))
         self.block_scheduler.start(run, priority)
-        run.done.callbacks.append(lambda _: self._note_use(run))
         return run
 
-    def _note_use(self, run: KernelRun) -> None:
+    def _begin_kernel(self, run: KernelRun) -> None:
+        """Before anything of the kernel issues."""
+        run.use_before = self.memory.use(self.env.now)
+        self._invalidate_l1()
+
+    def _end_kernel(self, run: KernelRun) -> None:
         run.use_after = self.memory.use(self.env.now)
 
     def _invalidate_l1(self) -> None:
         """Begin with empty L1 caches beside the carve-out that the running kernels need (M2, M11)."""
-        running = [run for run in self.runs if not run.done.triggered]
+        running = [run for run in self.runs if run.blocks_placed and not run.done.triggered]
         shared = max(run.occupancy.blocks_per_sm * run.demand.shared_bytes for run in running)
         lines = l1_lines(self.gpu, shared)
         for sm in self.block_scheduler.sms:

@@ -117,6 +117,8 @@ class StreamingMultiprocessor:
             warp = Warp(block, w, age + w, parts[w], program, trace.footprint.quarter_cycles.tolist(), packets[w])
             warp.begin(cycle, start)
             block.warps.append(warp)
+            run.ideal_load_sectors += program.ideal_sectors[0]
+            run.ideal_store_sectors += program.ideal_sectors[1]
             if program.bulk_copies:
                 block.copies_missing.update(program.bulk_copies)
         block.staying = len(block.warps)

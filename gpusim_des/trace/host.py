@@ -88,6 +88,8 @@ class Synchronize(Command):
 
     what: Literal["stream", "event", "device"] = field(kw_only=True)
     event: int = field(default=-1, kw_only=True)
+    name: str = field(default="", kw_only=True)
+    """The call, where it is another one that waits: ``free a``."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,10 @@ LINE_BYTES = 128
 
 
 class OpClass(IntEnum):
-    """Operation class of a warp instruction (W2); interval, latency and pipe stand in the GPU model."""
+    """Operation class of a warp instruction (W2); interval, latency and pipe stand in the GPU model.
+
+    The operand of a memory access is the number of bytes that a lane moves, 0 where that is not known.
+    """
 
     INT = 0
     FP32 = 1
