@@ -109,7 +109,7 @@ def _uses(memory: DeviceMemory, count: int, *, read: object = None, write: objec
     """Uses of the first `count` bytes of arrays that are this device's."""
     sides: tuple[tuple[UseKind, object], ...] = (("read", read), ("write", write))
     return [
-        ArrayUse(array, kind, array.address, array.address + count)
+        ArrayUse(array.owner, kind, array.address, array.address + count)
         for kind, array in sides
         if count and isinstance(array, DeviceArray) and memory.owns(array)
     ]

@@ -98,6 +98,10 @@ class DeviceMemory:
             raise DeviceMemoryError(f"array {array.name!r} was freed already: free each array once")
         if not self.owns(array):
             raise DeviceMemoryError(f"array {array.name!r} belongs to another device: free it there")
+        if array.owner is not array:
+            raise DeviceMemoryError(
+                f"array {array.name!r} is a part of {array.owner.name!r} and goes with it: free the whole array"
+            )
         del self._live[array.address]
         self.used_bytes -= array.nbytes
         array.discard()
@@ -112,8 +116,8 @@ class DeviceMemory:
         self._holes = [*before, (start, end), *after]
 
     def owns(self, array: DeviceArray) -> bool:
-        """Tell whether `array` is a live array of this device."""
-        return self._live.get(array.address) is array
+        """Tell whether `array` is a live array of this device, or a part of one."""
+        return self._live.get(array.owner.address) is array.owner
 
     def check(self, array: DeviceArray) -> None:
         """Refuse an array that was freed or is another device's, with `DeviceMemoryError`."""

@@ -70,4 +70,6 @@ class ArrayUses:
             return
         some = first if active is None else first[active]
         if some.size:
-            self.add(ArrayUse(array, _KIND[op], int(some.min()), int(some.max()) + (width or array.dtype.itemsize)))
+            self.add(
+                ArrayUse(array.owner, _KIND[op], int(some.min()), int(some.max()) + (width or array.dtype.itemsize))
+            )

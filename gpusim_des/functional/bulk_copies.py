@@ -157,7 +157,7 @@ class BulkCopies:
         lines[warps] = (last >> 2) - (first >> 2) + 1
         quarters[warps] = 4
         label = machine.names.get(id(source), source.name)
-        machine.uses.add(ArrayUse(source, "read", int(begin.min()), int((begin + started.elements * size).max())))
+        machine.uses.add(ArrayUse(source.owner, "read", int(begin.min()), int((begin + started.elements * size).max())))
         count_bulk(machine.counters, started.target, label, started.elements, sizes, site)
         operand = np.zeros(machine.warps, np.int32)
         operand[warps] = started.barrier.numbers[started.rows] * PHASES + started.phases % PHASES

@@ -76,7 +76,7 @@ class DeviceArray(OnDevice):
         Whether its memory was given back.
     """
 
-    __slots__ = ("_data", "_memory", "address", "dtype", "freed", "name", "shape")
+    __slots__ = ("_data", "_freed", "_memory", "_whole", "address", "dtype", "name", "shape")
 
     def __init__(
         self,
@@ -91,9 +91,54 @@ class DeviceArray(OnDevice):
         self.shape = shape
         self.address = address
         self.name = name
-        self.freed = False
+        self._freed = False
         self._data = data
         self._memory = memory
+        self._whole: DeviceArray | None = None
+
+    @property
+    def freed(self) -> bool:
+        """Whether its memory was given back."""
+        return self.owner._freed
+
+    @property
+    def owner(self) -> DeviceArray:
+        """The array that the memory was reserved for: this one, or the one that it is a part of."""
+        return self if self._whole is None else self._whole
+
+    def part(self, start: int, count: int) -> DeviceArray:
+        """Return `count` elements from number `start` on, row-major, as an array that shares this one's memory.
+
+        It is what ``pointer + start`` is in CUDA, but knows its end: copies and kernels that go beyond are refused.
+
+        Raises
+        ------
+        DeviceMemoryError
+            If the part is empty or reaches beyond the array.
+
+        Examples
+        --------
+        >>> import gpusim_des as gs
+        >>> dev = gs.Device("tiny")
+        >>> whole = dev.to_device(np.arange(10, dtype=np.int32))
+        >>> dev.memset(whole.part(2, 3), 0)
+        >>> dev.to_host(whole).tolist()
+        [0, 1, 0, 0, 0, 5, 6, 7, 8, 9]
+        """
+        for what, value in (("start", start), ("count", count)):
+            if isinstance(value, bool) or not isinstance(value, int | np.integer):
+                raise DeviceMemoryError(f"part {what} = {value!r} of array {self.name!r}: give a whole number")
+        if count < 1 or start < 0 or start + count > self.size:
+            raise DeviceMemoryError(
+                f"part(start={start}, count={count}) of array {self.name!r}: must hold at least one element and lie "
+                f"within its {self.size:,}, 0 to {self.size - 1:,}"
+            )
+        data = self.flat[start : start + count]
+        address = self.address + int(start) * self.dtype.itemsize
+        name = f"{self.name}[{start}:{start + count}]"
+        part = DeviceArray((int(count),), self.dtype, address, name, data, self._memory)
+        part._whole = self.owner
+        return part
 
     @property
     def size(self) -> int:
@@ -114,7 +159,7 @@ class DeviceArray(OnDevice):
 
     def discard(self) -> None:
         """Let go of the elements, for the allocator."""
-        self.freed = True
+        self._freed = True
         self._data = self._data[:0].copy()
 
     def __repr__(self) -> str:
@@ -126,8 +171,8 @@ class DeviceArray(OnDevice):
         if running is None:
             raise DeviceMemoryError(
                 f"array {self.name!r} lives in device memory, the host cannot touch its elements: "
-                "copy it with dev.to_host(array), or pass it to a kernel and use blk.load and blk.store there; an "
-                "array cannot be taken apart, allocate one for each part that is copied by itself"
+                "copy it with dev.to_host(array), or pass it to a kernel and use blk.load and blk.store there; a part "
+                "of it, for a copy or a kernel, is array.part(start, count)"
             )
         raise KernelError(
             f"{running}: Python touches elements of array {self.name!r} in {_here()}: a block kernel reads device "
