@@ -65,6 +65,8 @@ class HostSide:
         self._untold: list[tuple[str, type[Warning], Site]] = []
         self._pageable_lines: set[tuple[str, int]] = set()
         self._events = self._records = self._graphs = 0
+        self._launched_graphs: dict[int, tuple[int, Graph]] = {}
+        """Number of every graph that was launched, by identity, and the graph itself: no other gets its identity."""
 
     # Making ---------------------------------------------------------------------------------------------------------
 
@@ -132,7 +134,10 @@ class HostSide:
             nodes.append(GraphNode(done.command, node.after))
             launches += [done.launch] if done.launch is not None else []
             self._note(node.work, where, done, moment, before)
-        self.program.commands.append(LaunchGraph(where.number, nodes=tuple(nodes), name=graph.name, line=caller().line))
+        number = self._launched_graphs.setdefault(id(graph), (len(self._launched_graphs), graph))[0]
+        self.program.commands.append(
+            LaunchGraph(where.number, nodes=tuple(nodes), name=graph.name, graph=number, line=caller().line)
+        )
         self.tell()
         return launches
 

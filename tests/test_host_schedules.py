@@ -388,6 +388,16 @@ def test_a_graph_has_its_place_in_its_stream() -> None:
     ]
 
 
+@pytest.mark.parametrize(("numbers", "second"), [((7, 7), (7.5, 11.5)), ((7, 8), (4, 8))])
+def test_launches_of_one_graph_follow_each_other(numbers: tuple[int, int], second: tuple[float, float]) -> None:
+    """H1: in two streams the second waits for the end of the first, and a gap; another graph does not wait."""
+    timeline = play(
+        *(graph((kernel(4, name="k"), ()), stream=n + 1, number=number) for n, number in enumerate(numbers)),
+        among=streams(2),
+    )
+    assert times(timeline) == [(3, 7), second]
+
+
 def test_nodes_of_a_graph_follow_each_other_sooner() -> None:
     """H1: `graph_gap` between nodes, `kernel_gap` before the first and behind the last."""
     gpu = GPU_US.replace(graph_gap_fs=US // 4)

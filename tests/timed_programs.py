@@ -65,9 +65,11 @@ def synchronize(what: Literal["stream", "event", "device"] = "device", stream: i
     return Synchronize(stream, what=what, event=event)
 
 
-def graph(*nodes: tuple[LaunchKernel | CopyMemory | SetMemory, tuple[int, ...]], stream: int = 0) -> LaunchGraph:
+def graph(
+    *nodes: tuple[LaunchKernel | CopyMemory | SetMemory, tuple[int, ...]], stream: int = 0, number: int = -1
+) -> LaunchGraph:
     """A graph of commands, each with the numbers of the nodes that it waits for."""
-    return LaunchGraph(stream, nodes=tuple(GraphNode(command, after) for command, after in nodes))
+    return LaunchGraph(stream, nodes=tuple(GraphNode(command, after) for command, after in nodes), graph=number)
 
 
 def streams(count: int, **others: HostStream) -> list[HostStream]:

@@ -48,6 +48,8 @@ class HostThread:
         self._synchronize_fs = 0 if ideal else gpu.synchronize_latency_fs
         self._number = 0
         self._kernels = 0
+        self._graph_ends: dict[int, Work] = {}
+        """Marks behind the last launch of each graph."""
 
     def run(self) -> Generator[Event, Any, None]:
         """Process of the host: every call in its order; ends when the host has ended and all streams are empty."""
@@ -180,6 +182,8 @@ class HostThread:
         mark = Work(self._env, self._number, "mark", name, stream, command)
         self._number += 1
         self._streams.enter(mark)
+        if isinstance(command, LaunchGraph) and command.graph in self._graph_ends:
+            mark.dependencies.append(Dependency(self._graph_ends[command.graph].done, "graph order", command.name))
         self._device.start(mark)
         return mark
 
@@ -200,4 +204,6 @@ class HostThread:
         self._number += 1
         self._streams.enter(mark)
         mark.dependencies += [Dependency(work.done, "graph order", work.name) for work in nodes]
+        if command.graph >= 0:
+            self._graph_ends[command.graph] = mark
         self._device.start(mark)

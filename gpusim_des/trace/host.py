@@ -114,6 +114,8 @@ class LaunchGraph(Command):
 
     nodes: tuple[GraphNode, ...] = field(kw_only=True)
     name: str = field(default="graph", kw_only=True)
+    graph: int = field(default=-1, kw_only=True)
+    """Number of the graph: its launches follow each other, in whatever streams; -1 for one that is launched once."""
 
 
 @dataclass
