@@ -144,6 +144,7 @@ def test_memsets_and_copies_within_the_device() -> None:
     timeline = play(memset(65_536, 1), copy("d2d", 65.536, 1))
     assert times(timeline) == [(3, 4.224), (4.224, 6.472)]  # without a gap: only kernels have one
     assert waits(timeline) == [("launch latency", ""), ("stream order", "memset")]
+    assert [operation.dram_bytes for operation in timeline.operations] == [65_536, 2 * 65_536]  # read and written
     assert {operation.engine for operation in timeline.operations} == {"HBM"}
 
 

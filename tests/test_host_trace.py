@@ -38,7 +38,7 @@ def pipeline(two_kernels: Timeline) -> Timeline:
         operations=(
             operation(0, "h2d", "h2d a", 1, 2, 12, nbytes=10_000),
             operation(1, "kernel", "add", 1, 13, 20, wait_reason="stream order", waited_for="h2d a", kernel=0),
-            operation(2, "h2d", "h2d a", 2, 12, 32, nbytes=10_000, pageable=True, line=7, **engine),
+            operation(2, "h2d", "h2d a", 2, 12, 32, nbytes=10_000, dram_bytes=4_096, pageable=True, line=7, **engine),
             operation(3, "d2h", "d2h c", 1, 20, 25, nbytes=500, wait_reason="stream order", waited_for="add"),
         ),
         host=(HostSpan("memcpy h2d a", 0, US, line=6), HostSpan("synchronize device", US, 33 * US, waits=True)),
@@ -87,6 +87,7 @@ def test_a_click_tells_size_rate_and_wait(pipeline: Timeline) -> None:
         "operation": 2,
         "stream": "copies",
         "bytes": 10_000,
+        "DRAM bytes": 4_096,
         "GB/s": Decimal("0.5"),
         "host memory": "pageable",
         "issued at µs": 0,

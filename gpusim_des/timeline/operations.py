@@ -50,6 +50,9 @@ class Operation:
     """A copy of pageable host memory: it blocked the host."""
     blocking: bool = False
     """A copy whose call was asked to return when it was done."""
+    dram_bytes: int = 0
+    """Bytes that a copy or memset moved in DRAM, dirty lines that it drove out of the L2 included; kernels have their
+    own count."""
     kernel: int = -1
     """Number of the kernel in the simulation, -1 for others."""
     line: int = 0

@@ -118,7 +118,7 @@ class DeviceOperations:
         moving = took - self._gpu.copy_latency_fs
         self._env.process(
             self._traffic.stream(
-                command.address, work.nbytes, moving, self._gpu.copy_latency_fs, writes=work.kind == "h2d"
+                command.address, work.nbytes, moving, self._gpu.copy_latency_fs, work.traffic, writes=work.kind == "h2d"
             )
         )
         yield self._env.timeout(took)
@@ -128,7 +128,7 @@ class DeviceOperations:
         command = work.command
         assert isinstance(command, CopyMemory | SetMemory)
         self._begin(work)
-        yield from self._traffic.fill(command.address, work.nbytes, reads=work.kind == "d2d")
+        yield from self._traffic.fill(command.address, work.nbytes, work.traffic, reads=work.kind == "d2d")
 
     def _end(self, work: Work) -> None:
         work.end_fs = self._env.now
@@ -159,6 +159,7 @@ class DeviceOperations:
             pageable=work.pageable,
             blocking=isinstance(work.command, CopyMemory) and work.command.blocking,
             kernel=work.kernel,
+            dram_bytes=(work.traffic.read_granules + work.traffic.write_granules) * self._gpu.dram_granule_bytes,
             line=work.command.line,
             last_wait_fs=work.last_wait_fs,
         )

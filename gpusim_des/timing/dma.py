@@ -23,10 +23,14 @@ SMALLEST_CHUNK = 16 * 1024
 """Bytes of a piece at least."""
 
 
-class _Uncounted:
-    """Traffic of nobody's kernel."""
+class DmaTraffic:
+    """What one copy or memset caused: DRAM granules, written dirty lines that it drove out of the L2 included."""
 
-    read_granules = write_granules = l2_sectors = l2_hit_sectors = 0
+    def __init__(self) -> None:
+        self.read_granules = 0
+        self.write_granules = 0
+        self.l2_sectors = 0
+        self.l2_hit_sectors = 0
 
 
 class MemoryTraffic:
@@ -40,10 +44,9 @@ class MemoryTraffic:
         self._env = env
         self._gpu = gpu
         self._memory = memory
-        self._count = _Uncounted()
 
     def stream(
-        self, address: int, nbytes: int, duration_fs: int, delay_fs: int, *, writes: bool
+        self, address: int, nbytes: int, duration_fs: int, delay_fs: int, count: DmaTraffic, *, writes: bool
     ) -> Generator[Event, Any, None]:
         """Process of the traffic of a copy over the link, spread evenly over `duration_fs` after a delay."""
         chunks = max(1, min(CHUNKS, nbytes // SMALLEST_CHUNK))
@@ -54,9 +57,9 @@ class MemoryTraffic:
                 yield self._env.timeout(due - self._env.now)
             first, last = (address + nbytes * part // chunks for part in (chunk, chunk + 1))
             kept = address + nbytes - self._gpu.l2_bytes
-            self._move(first, last, through_l2=self._memory.caches and last > kept, writes=writes)
+            self._move(first, last, count, through_l2=self._memory.caches and last > kept, writes=writes)
 
-    def fill(self, address: int, nbytes: int, *, reads: bool) -> Generator[Event, Any, None]:
+    def fill(self, address: int, nbytes: int, count: DmaTraffic, *, reads: bool) -> Generator[Event, Any, None]:
         """Process of a memset, or of a copy within the device, at the speed of HBM; ends with its last granule."""
         rate = self._gpu.dram_bandwidth_bytes_per_s * self._gpu.efficiency("mixed" if reads else "write")
         moved = 2 * nbytes if reads else nbytes
@@ -69,14 +72,14 @@ class MemoryTraffic:
                 yield self._env.timeout(due - self._env.now)
             first, last = (address + nbytes * part // chunks for part in (chunk, chunk + 1))
             if reads:
-                end = max(end, self._direct(first, last, writes=False))
-            end = max(end, self._direct(first, last, writes=True))
+                end = max(end, self._direct(first, last, count, writes=False))
+            end = max(end, self._direct(first, last, count, writes=True))
         latency = self._gpu.dram_latency_cycles * self._gpu.sm_period_fs
         yield self._env.timeout(max(begin + duration, end) + latency - self._env.now)
 
-    def _move(self, first: int, last: int, *, through_l2: bool, writes: bool) -> None:
+    def _move(self, first: int, last: int, count: DmaTraffic, *, through_l2: bool, writes: bool) -> None:
         if not through_l2:
-            self._direct(first, last, writes=writes)
+            self._direct(first, last, count, writes=writes)
             return
         lines = np.arange(first // LINE_BYTES, -(-last // LINE_BYTES))
         channels = channels_of(lines * SECTORS_PER_LINE, self._gpu).tolist()
@@ -84,13 +87,17 @@ class MemoryTraffic:
         for line, channel in zip(lines.tolist(), channels, strict=True):
             packet = Packet(channel, SECTORS_PER_LINE, SECTORS_PER_LINE, ((line, WHOLE_LINE),), 0)
             if writes:
-                slices[channel].write(now, packet, 0, self._count)
+                slices[channel].write(now, packet, 0, count)
             else:
-                slices[channel].read(now, packet, 0, self._count)
+                slices[channel].read(now, packet, 0, count)
 
-    def _direct(self, first: int, last: int, *, writes: bool) -> int:
+    def _direct(self, first: int, last: int, count: DmaTraffic, *, writes: bool) -> int:
         """Deal the granules of a range out to the channels in turn; returns when the last one is through."""
         granules = -(-(last - first) // self._gpu.dram_granule_bytes)
+        if writes:
+            count.write_granules += granules
+        else:
+            count.read_granules += granules
         each, more = divmod(granules, len(self._memory.slices))
         end = now = self._env.now
         start = first // self._gpu.channel_interleave_bytes

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from simpy import Event
 
+from gpusim_des.timing.dma import DmaTraffic
 from gpusim_des.timing.order import Environment
 from gpusim_des.trace import Command
 
@@ -45,6 +46,7 @@ class Work:
         "start_fs",
         "started",
         "stream",
+        "traffic",
         "wait_reason",
         "waited_for",
     )
@@ -69,6 +71,7 @@ class Work:
         self.wait_reason = "none"
         self.waited_for = ""
         self.last_wait_fs = -1
+        self.traffic = DmaTraffic()
 
     def waited(self, reason: str, other: str, since_fs: int) -> None:
         """Note the wait that ended last."""

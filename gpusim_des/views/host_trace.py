@@ -66,6 +66,7 @@ def _args(timeline: Timeline, o: Operation) -> dict[str, Any]:
     args: dict[str, Any] = {"operation": o.number, "stream": timeline.stream_name(o.stream)}
     if o.nbytes:
         args["bytes"] = o.nbytes
+        args["DRAM bytes"] = o.dram_bytes
         if o.end_fs > o.start_fs:
             args["GB/s"] = round(o.nbytes / o.seconds / 1e9, 3)
     if o.kind in ("h2d", "d2h"):
