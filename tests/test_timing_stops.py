@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from itertools import pairwise
+from itertools import count, pairwise
 from typing import Any, cast
 
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusim_des.errors import CycleLimitError, DeadlockError, SimulationInterrupted
-from gpusim_des.gpu import load_gpu
+from gpusim_des.gpu import GPU, load_gpu
 from gpusim_des.timeline import StateSpan, Timeline, WarpHistory
 from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.simpy_engine import SimpyEngine
@@ -229,11 +229,9 @@ def test_an_interrupt_leaves_what_was_simulated() -> None:
     assert signal.getsignal(signal.SIGINT) is usual
 
 
-@settings(max_examples=60, deadline=None)
-@given(case=cases(EVERYTHING, caches=True), events=st.integers(1, 400))
-def test_an_interrupt_may_come_between_any_two_events(case: Case, events: int) -> None:
-    """Whatever has happened of the present instant, states tile and add up."""
-    engine = SimpyEngine(case.gpu, "warp", caches=True)
+def interrupt_behind(gpu: GPU, trace: KernelTrace, events: int) -> Timeline:
+    """Timeline of a simulation that is interrupted behind a number of events, if it has as many."""
+    engine = SimpyEngine(gpu, "warp", caches=True)
     step = engine.env.step
     left = [events]
 
@@ -245,13 +243,32 @@ def test_an_interrupt_may_come_between_any_two_events(case: Case, events: int) -
 
     engine.env.step = counted_step  # type: ignore[method-assign]
     try:
-        whole = engine.run([case.trace()])
+        return engine.run([trace])
     except SimulationInterrupted as interrupt:
-        partial = cast("Timeline", interrupt.partial)
-        if partial.kernels:  # before the first event no kernel has started
-            check_consistent(partial)
-    else:
-        assert whole.complete
+        return cast("Timeline", interrupt.partial)
+
+
+@settings(max_examples=60, deadline=None)
+@given(case=cases(EVERYTHING, caches=True), events=st.integers(1, 400))
+def test_an_interrupt_may_come_between_any_two_events(case: Case, events: int) -> None:
+    """Whatever has happened of the present instant, states tile and add up."""
+    timeline = interrupt_behind(case.gpu, case.trace(), events)
+    if timeline.kernels and not timeline.complete:  # before the first event no kernel has started
+        check_consistent(timeline)
+
+
+def test_interrupts_behind_every_event_of_a_kernel() -> None:
+    """Among them those between a kernel's end and what hears of it."""
+    partial = []
+    for events in count(1):
+        timeline = interrupt_behind(TINY, trace([[fp32()]]), events)
+        if timeline.complete:
+            break
+        partial.append(timeline)
+    assert len(partial) > 10
+    for timeline in partial:
+        if timeline.kernels:
+            check_consistent(timeline)
 
 
 def test_a_second_interrupt_raises_as_usual() -> None:

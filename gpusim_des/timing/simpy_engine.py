@@ -141,7 +141,7 @@ class SimpyEngine:
         for sm in self.block_scheduler.sms:
             sm.cut(cycle)
         for run in self.runs:
-            if not run.done.triggered:
+            if not run.done.processed:
                 run.end_fs = max(run.end_fs, self.env.now)
                 run.use_after = self.memory.use(self.env.now)
         partial = self._timeline()
