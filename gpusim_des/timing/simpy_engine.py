@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from simpy import Event
@@ -23,6 +23,7 @@ from gpusim_des.timing.order import LAST, Environment, Kind, Occurrence, order
 from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.sm import StreamingMultiprocessor
+from gpusim_des.timing.use import Use
 from gpusim_des.timing.warp import Warp
 from gpusim_des.trace import HostProgram, HostStream, KernelTrace, LaunchKernel, OpClass
 
@@ -53,11 +54,15 @@ class SimpyEngine:
         self._stop = ""
         """Why the simulation is to end early, if it is."""
         self._progress = progress
+        self._build(history=history)
+
+    def _build(self, *, history: bool) -> None:
+        """Make the SMs."""
         self.block_scheduler.sms = [
             StreamingMultiprocessor(
-                self.env, gpu, number, self.memory, self.probe, self._block_retired, history=history
+                self.env, self.gpu, number, self.memory, self.probe, self._block_retired, history=history
             )
-            for number in range(gpu.sms)
+            for number in range(self.gpu.sms)
         ]
 
     def run(
@@ -143,7 +148,7 @@ class SimpyEngine:
         for run in self.runs:
             if not run.done.triggered:
                 run.end_fs = max(run.end_fs, self.env.now)
-                run.use_after = self.memory.use(self.env.now)
+                run.use_after = self._use()
         partial = self._timeline()
         progress = ", ".join(
             f"{run.trace.name} {run.blocks_retired:,} of {run.trace.config.blocks:,} blocks"
@@ -191,27 +196,37 @@ class SimpyEngine:
                 f"not fit on an SM of {self.gpu.title}; the limiter is {run.occupancy.limiter}"
             )
         self.runs.append(run)
-        run.use_before = self.memory.use(self.env.now)
-        self._invalidate_l1()
-        self.block_scheduler.start(run, priority)
+        run.use_before = self._use()
+        self._begin(run, priority, self._l1_lines())
         run.done.callbacks.append(lambda _: self._note_use(run))
         return run
 
     def _note_use(self, run: KernelRun) -> None:
-        run.use_after = self.memory.use(self.env.now)
+        run.use_after = self._use()
 
-    def _invalidate_l1(self) -> None:
-        """Begin with empty L1 caches beside the carve-out that the running kernels need (M2, M11)."""
-        running = [run for run in self.runs if not run.done.triggered]
-        shared = max(run.occupancy.blocks_per_sm * run.demand.shared_bytes for run in running)
-        lines = l1_lines(self.gpu, shared)
+    def _use(self) -> Use:
+        """How busy the memory system has been until now."""
+        return self.memory.use(self.env.now)
+
+    def _begin(self, run: KernelRun, priority: int, l1_lines: int) -> None:
+        """Start to place a kernel's blocks, with empty L1 caches (M11)."""
         for sm in self.block_scheduler.sms:
-            sm.memory_unit.l1.resize(lines)
+            sm.memory_unit.l1.resize(l1_lines)
+        self.block_scheduler.start(run, priority)
+
+    def _l1_lines(self) -> int:
+        """Lines of the L1 caches beside the carve-out that the running kernels need (M2)."""
+        running = [run for run in self.runs if not run.done.triggered]
+        return l1_lines(self.gpu, max(run.occupancy.blocks_per_sm * run.demand.shared_bytes for run in running))
 
     def _block_retired(self, run: KernelRun) -> None:
         self.block_scheduler.block_retired()
         if self._progress is not None:
             self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
+
+    def _resident(self) -> Iterator[tuple[ResidentBlock, int]]:
+        """Blocks that are resident, each with the number of its SM."""
+        return ((block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks)
 
     def _report_deadlock(self) -> NoReturn:
         run = next((run for run in self.runs if not run.done.triggered), None)
@@ -221,7 +236,7 @@ class SimpyEngine:
                 f"the host program is stuck at {self.env.now:,} fs; still waiting: {waiting or 'the host'}"
             )
         left = run.trace.config.blocks - run.blocks_retired
-        stuck = [_who_waits(block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks]
+        stuck = [_who_waits(block, sm) for block, sm in self._resident()]
         raise DeadlockError(
             f"kernel {run.trace.name!r} is stuck at {self.env.now // self.gpu.sm_period_fs:,} cycles with "
             f"{left:,} block{'s' * (left != 1)} left; " + "; ".join(stuck[:8])
