@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from dataclasses import replace
 from typing import NamedTuple
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from gpusim_des.errors import DeadlockError
+from gpusim_des.errors import CycleLimitError, DeadlockError
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.compiled_engine import CompiledEngine
@@ -31,15 +32,19 @@ class Programs(NamedTuple):
     streams: list[int]
     registers: int
     shared_bytes: int
+    max_cycles: int | None = None
 
     def play(self, engine: type[SimpyEngine], detail: Detail = "sm") -> Timeline | str:
-        """Timeline, or what the engine has to say about a deadlock."""
+        """Timeline, up to the limit where there is one, or what the engine has to say about a deadlock."""
         traces = [
             trace(*blocks, registers=self.registers, shared_bytes=self.shared_bytes if n % 2 else 0)
             for n, blocks in enumerate(self.kernels)
         ]
         try:
-            return engine(self.gpu, detail, caches=self.caches).run(traces, self.streams)
+            return engine(self.gpu, detail, caches=self.caches).run(traces, self.streams, self.max_cycles)
+        except CycleLimitError as error:
+            assert isinstance(error.partial, Timeline)
+            return replace(error.partial, gpu_name=str(error))
         except DeadlockError as error:
             return str(error)
 
@@ -61,7 +66,8 @@ def any_programs(draw: st.DrawFn) -> Programs:
         kernels.append(blocks)
     streams = [draw(st.integers(0, 2)) for _ in kernels]
     shared = draw(st.sampled_from([0, 0, 200]))
-    return Programs(gpu, caches, kernels, streams, draw(st.sampled_from([32, 32, 128])), shared)
+    limit = draw(st.integers(1, 200)) if draw(st.integers(0, 3)) == 0 else None
+    return Programs(gpu, caches, kernels, streams, draw(st.sampled_from([32, 32, 128])), shared, limit)
 
 
 def differences(case: Programs, detail: Detail = "sm") -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gpusim_des.errors import DeadlockError, TraceError
+from gpusim_des.errors import DeadlockError
 from gpusim_des.gpu import load_gpu
 from gpusim_des.timing.compiled_engine import CompiledEngine
 from gpusim_des.timing.simpy_engine import SimpyEngine
@@ -17,6 +17,13 @@ from tests.programs import BARRIER, TINY, atomic, bulk_copy, bulk_wait, chain, f
 @given(case=any_programs())
 def test_engines_are_equal(case: Programs) -> None:
     assert differences(case) == []
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=any_programs())
+def test_histories_of_warps_are_equal(case: Programs) -> None:
+    """Every state, every instruction, and what ended every wait."""
+    assert differences(case, "warp") == []
 
 
 def streaming(blocks: int, warps: int = 8) -> KernelTrace:
@@ -78,10 +85,5 @@ def test_progress_is_told_block_by_block() -> None:
 
 
 def test_what_is_not_played_yet_is_refused() -> None:
-    kernel = trace([chain(3)])
-    with pytest.raises(TraceError, match="does not play detail='warp' yet; use engine='simpy'"):
-        simulate(TINY, [kernel], engine="compiled", detail="warp")
-    with pytest.raises(TraceError, match="does not play max_cycles yet"):
-        simulate(TINY, [kernel], engine="compiled", max_cycles=100)
     with pytest.raises(ValueError, match="engine = 'compiled' with a program"):
         simulate(TINY, program=HostProgram([], []), engine="compiled")

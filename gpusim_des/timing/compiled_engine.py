@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,21 +14,20 @@ from numpy.typing import NDArray
 from simpy import Event
 
 from gpusim_des.errors import TraceError
-from gpusim_des.gpu import GPU
-from gpusim_des.timeline import BlockSpan
+from gpusim_des.timeline import BlockSpan, Timeline
 from gpusim_des.timing import compiled_layout as at
 from gpusim_des.timing.address_hash import access_pieces
+from gpusim_des.timing.compiled_history import Histories
 from gpusim_des.timing.compiled_jit import Words
 from gpusim_des.timing.compiled_loop import play
 from gpusim_des.timing.compiled_words import GpuWords
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.order import Kind, Occurrence, order
-from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.program import Program
 from gpusim_des.timing.resident_block import ResidentBlock
-from gpusim_des.timing.simpy_engine import Progress, SimpyEngine
+from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import GLOBAL_OPS, OpClass, Stream, WarpTrace
+from gpusim_des.trace import GLOBAL_OPS, HostProgram, OpClass, Stream, WarpTrace
 
 WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
 """About how many warps, and words of their accesses, are read from a trace at a time."""
@@ -42,22 +41,12 @@ NOTHING: NDArray[np.int64] = np.zeros(1, np.int64)
 class CompiledEngine(SimpyEngine):
     """A GPU whose SMs and memory are words in one array; equal to `SimpyEngine` in every integer."""
 
-    def __init__(
-        self,
-        gpu: GPU,
-        detail: Detail = "sm",
-        progress: Progress | None = None,
-        *,
-        caches: bool = False,
-        watch: Collection[int] | None = None,
-    ) -> None:
-        refuse_unported(detail)
-        super().__init__(gpu, detail, progress, caches=caches, watch=watch)
-
     def _build(self, *, history: bool) -> None:
         if history:
             raise TraceError("the compiled engine keeps no history of its servers; use engine='simpy'")
-        self._gpu_words = GpuWords(self.gpu, caches=self.memory.caches, watched=set())
+        watched = {sm for sm in range(self.gpu.sms) if self.probe.watches(sm)}
+        self._gpu_words = GpuWords(self.gpu, caches=self.memory.caches, watched=watched)
+        self._histories = Histories(self.probe, self._gpu_words)
         self._gpu_words.words[at.BUDGET] = EVENTS_AT_ONCE
         self._places: dict[KernelRun, int] = {}
         self._runs: dict[int, KernelRun] = {}
@@ -77,9 +66,48 @@ class CompiledEngine(SimpyEngine):
             asked = self._advance()
             if asked == at.KERNEL_ENDED:
                 self._end_kernel()
-            elif asked == at.NOTHING_LEFT:
+            elif asked == at.PAUSED:
+                self._come_to(int(self._gpu_words.words[at.NOW]), lambda _: None)
+            elif env.peek() != float("inf"):
+                # The limit comes next, whether or not something lies behind it.
+                for run in self.runs:
+                    self._read_counts(run)
+                env.step()
+            elif asked == at.REACHED:
+                self._request_stop("limit")
+            else:
                 self._come_to(int(self._gpu_words.words[at.NOW]), lambda _: None)
                 self._report_deadlock()
+
+    def play(self, program: HostProgram, max_cycles: int | None = None, *, ideal: bool = False) -> Timeline:
+        """Play kernels as `SimpyEngine.play` does; the host's calls and their ways must take no time.
+
+        Raises `ValueError` for anything else.
+        """
+        if not ideal:
+            raise ValueError("the compiled engine plays kernels without a host program so far; use engine='simpy'")
+        if max_cycles is not None:
+            self._gpu_words.words[at.UNTIL_FS] = max_cycles * self.gpu.sm_period_fs
+            self._gpu_words.words[at.UNTIL_PLACE] = int(Kind.ISSUE) << 59
+        return super().play(program, max_cycles, ideal=True)
+
+    def _more_to_come(self) -> bool:
+        return bool(self._gpu_words.words[at.EVENTS])
+
+    def _stop_after_this_instant(self) -> None:
+        words = self._gpu_words.words
+        words[at.UNTIL_FS], words[at.UNTIL_PLACE] = self.env.now + 1, 0
+
+    def _cut(self, cycle: int) -> None:
+        gpu = self._gpu_words
+        gpu.words[at.CUT], gpu.words[at.BUDGET] = cycle + 1, 0
+        # Every warp may have as much to tell as at its exit, at the same time on all SMs.
+        gpu.words[at.MARGIN] *= self.gpu.sms
+        gpu.make_room()
+        play(*gpu.arrays(), cast("Words", NOTHING))
+        self._read_log()
+        for run in self.runs:
+            self._read_counts(run)
 
     def _come_to(self, time_fs: int, what: Any, age: int = 0) -> None:
         """Let something happen on the host's side at the time at which the GPU is."""
@@ -97,7 +125,7 @@ class CompiledEngine(SimpyEngine):
                 batch = self._read_blocks(int(gpu.words[at.WANTED]))
             elif asked == at.NEEDS_ROOM:
                 gpu.make_room(int(gpu.words[at.MARGIN]))
-            elif asked in (at.KERNEL_ENDED, at.NOTHING_LEFT) or self._stop:
+            elif asked != at.PAUSED or self._stop:
                 return asked
 
     def _end_kernel(self) -> None:
@@ -183,15 +211,22 @@ class CompiledEngine(SimpyEngine):
     # What the compiled loop has to tell -------------------------------------------------------------------------------
 
     def _read_log(self) -> None:
-        """Read which blocks have retired."""
+        """Read which blocks have retired, and what warps that are watched have done."""
         gpu = self._gpu_words
         records = gpu.log[: at.LOG_WORDS * int(gpu.words[at.LOGGED])].reshape(-1, at.LOG_WORDS)
         gpu.words[at.LOGGED] = 0
-        for _, number, block, where, dispatched, end, start, last_exit in records.tolist():
+        programs = {place: program for place, program, _ in self._programs.values()}
+        for record in records.tolist():
+            if record[0] not in (at.LOG_BLOCK, at.LOG_CUT):
+                self._histories.read(record, programs)
+                continue
+            what, number, block, where, dispatched, end, start, last_exit = record
             run = next(run for run in self.runs if run.number == number)
             sm, slot = where >> 16, where & 0xFFFF
             self.probe.block(BlockSpan(number, block, sm, slot, dispatched, end))
             run.was_resident(sm, start, last_exit)
+            if what == at.LOG_CUT:
+                continue
             run.blocks_retired += 1
             if self._progress is not None:
                 self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
@@ -208,7 +243,7 @@ class CompiledEngine(SimpyEngine):
         (run.resident_warp_cycles, run.thread_instructions) = some(at.R_RESIDENT, 2)
         (run.l1_sectors, run.l1_hit_sectors, run.stored_sectors) = some(at.R_L1, 3)
         (run.l2_sectors, run.l2_hit_sectors, run.read_granules, run.write_granules) = some(at.R_L2, 4)
-        (run.blocks_placed,), (run.end_fs,) = some(at.R_PLACED, 1), some(at.R_END_FS, 1)
+        (run.blocks_placed,), (run.writes_under_way, run.end_fs) = some(at.R_PLACED, 1), some(at.R_WRITES, 2)
 
     def _resident(self) -> Iterator[tuple[ResidentBlock, int]]:
         """Look like the blocks that are resident, for the report of a deadlock."""
@@ -235,9 +270,3 @@ class CompiledEngine(SimpyEngine):
                 run = self._runs[int(words[b + at.B_RUN])]
                 block = SimpleNamespace(run=run, block=int(words[b + at.B_NUMBER]), warps=warps)
                 yield cast("ResidentBlock", block), number
-
-
-def refuse_unported(detail: Detail) -> None:
-    """Refuse what only the readable engine does so far; raises `TraceError`."""
-    if detail == "warp":
-        raise TraceError("the compiled engine does not play detail='warp' yet; use engine='simpy'")

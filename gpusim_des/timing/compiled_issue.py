@@ -9,6 +9,7 @@ from gpusim_des.timing.compiled_layout import (
     B_DISPATCHED,
     B_LAST_EXIT,
     B_NUMBER,
+    B_OPENED,
     B_PHASE_COUNT,
     B_PHASES,
     B_RETIRED,
@@ -43,6 +44,7 @@ from gpusim_des.timing.compiled_layout import (
     M_SCHEDULERS,
     M_SHARED,
     M_SLOTS,
+    M_STEPPED,
     M_WAKING,
     M_WARP_SLOTS,
     M_WATCHED,
@@ -103,7 +105,7 @@ from gpusim_des.timing.compiled_layout import (
     WANTED,
     WARP_WORDS,
 )
-from gpusim_des.timing.compiled_log import log
+from gpusim_des.timing.compiled_log import log, phase_of
 from gpusim_des.timing.compiled_memory import accept
 from gpusim_des.timing.compiled_sm import (
     arrive_at_barrier,
@@ -115,7 +117,7 @@ from gpusim_des.timing.compiled_sm import (
     pass_fence,
     wake_at,
 )
-from gpusim_des.timing.compiled_warp import enter_ready, finished, instruction, phase_of, pick, pipe_accept, plan, take
+from gpusim_des.timing.compiled_warp import enter_ready, finished, instruction, pick, pipe_accept, plan, take
 from gpusim_des.timing.order import Kind
 from gpusim_des.timing.program import MEMORY_UNIT
 from gpusim_des.trace import OpClass
@@ -133,6 +135,7 @@ BARRIER, FENCE, BRANCH, BULK_COPY = (
 def step(m: Words, h: Words, lg: Words, sm: int) -> None:
     """Let every scheduler issue in this cycle, and set the alarm for the next one that matters."""
     cycle = m[NOW] // m[PERIOD]
+    m[sm + M_STEPPED] = cycle
     parts, q, schedulers = m[PARTS], m[sm + M_WAKING], m[sm + M_SCHEDULERS]
     while m[q + Q_COUNT] and m[m[q + Q_ENTRIES]] <= cycle:
         w = take_least(m, q)
@@ -171,11 +174,11 @@ def _issue(m: Words, h: Words, lg: Words, sm: int, s: int, w: int, cycle: int) -
     m[w + W_MEMBAR_UNTIL] = 0
     u = m[s + S_UNITS + number]
     if number == MEMORY_UNIT:
-        accept(m, h, sm, w, cycle, u)
+        accept(m, h, lg, sm, w, cycle, u)
     else:
         if number < MEMORY_UNIT:
             interval = m[i + I_INTERVAL]
-            pipe_accept(m, u, cycle, interval, m[s + S_SEATS + number])
+            pipe_accept(m, lg, u, cycle, interval, m[s + S_SEATS + number])
             m[run + R_PARTS + number] += interval
             if m[u + U_SEATS] > 1:
                 m[sm + M_FIRST] = (m[w + W_PART] + 1) % m[PARTS]
@@ -185,7 +188,7 @@ def _issue(m: Words, h: Words, lg: Words, sm: int, s: int, w: int, cycle: int) -
         if op == BRANCH:
             m[w + W_BRANCH_UNTIL] = cycle + m[BRANCH_LATENCY]
     if m[sm + M_WATCHED]:
-        log(m, lg, LOG_ISSUE, m[w + W_AGE], index, cycle, op, 0, 0, 0)
+        log(m, lg, LOG_ISSUE, m[w + W_AGE], index, cycle, m[w + W_PROGRAM], 0, 0, 0)
     m[w + W_NEXT] = index + 1
     if op == BARRIER:
         arrive_at_barrier(m, h, lg, w, cycle)
@@ -283,6 +286,7 @@ def _accept_block(m: Words, h: Words, lg: Words, sm: int, run: int, tape: int) -
     for k in range(B_TABLE):
         m[b + k] = 0
     m[b + B_RUN] = run
+    m[b + B_OPENED] = NEVER
     m[b + B_NUMBER] = m[run + R_PLACED]
     m[b + B_DISPATCHED] = m[NOW]
     m[b + B_WARPS] = warps

@@ -17,6 +17,9 @@ NEVER = -1
 FAR = 1 << 60
 """A cycle that never comes."""
 
+LATEST_FS = 1 << 62
+"""A time that never comes."""
+
 STATES, CLASSES, PIPES = len(WarpState), len(OpClass), len(PIPE_CLASSES)
 UNITS = PIPES + 2
 
@@ -74,8 +77,11 @@ UNITS = PIPES + 2
     L1_LINES,
     WANTED,
     BUDGET,
+    UNTIL_FS,
+    UNTIL_PLACE,
+    CUT,
     FREE_LISTS,
-) = range(51)
+) = range(54)
 """FREE_LISTS and the 47 words behind it: the first free stretch of 2^n words."""
 
 HEADER_WORDS = FREE_LISTS + 48
@@ -142,6 +148,7 @@ INSTRUCTION_WORDS = 12
     M_DUE,
     M_FIRST,
     M_BLOCKS,
+    M_STEPPED,
     M_ROOM_RUN,
     M_ROOM,
     M_SHARED,
@@ -162,8 +169,8 @@ INSTRUCTION_WORDS = 12
     M_PART_WARPS,
     M_SLOTS,
     M_SCHEDULERS,
-) = range(25)
-SM_WORDS = 25
+) = range(26)
+SM_WORDS = 26
 
 Q_COUNT, Q_CAPACITY, Q_ENTRIES = range(3)
 """A small heap of pairs, smallest first number on top."""
@@ -174,7 +181,7 @@ S_SEATS = S_UNITS + UNITS
 S_ENTRIES = S_SEATS + UNITS
 """Ready warps, oldest first, three words each: age, warp, unit."""
 
-U_FREE, U_PARTS, U_SEATS, U_NUMBER, U_DEPTH, U_HEAD, U_COUNT, U_OCCUPIED = range(8)
+U_FREE, U_PARTS, U_SEATS, U_WATCHED, U_DEPTH, U_HEAD, U_COUNT, U_OCCUPIED = range(8)
 """A pipe or a load/store queue; the queue's leaving cycles lie behind its one seat."""
 
 # A block and its warps ------------------------------------------------------------------------------------------------
@@ -316,7 +323,10 @@ EVENT_WORDS = 4
 
 # What Python is asked for, and what the log says ----------------------------------------------------------------------
 
-NEEDS_BLOCKS, KERNEL_ENDED, NOTHING_LEFT, NEEDS_ROOM, PAUSED = range(1, 6)
+NEEDS_BLOCKS, KERNEL_ENDED, NOTHING_LEFT, NEEDS_ROOM, PAUSED, REACHED = range(1, 7)
 
 LOG_WORDS = 8
-LOG_BLOCK, LOG_STATE, LOG_WAITED, LOG_ISSUE, LOG_EXIT, LOG_COMPLETE, LOG_OCCUPY, LOG_EARLY, LOG_CAUSE = range(9)
+LOG_BLOCK, LOG_STATE, LOG_WAITED, LOG_ISSUE, LOG_COMPLETE, LOG_EXIT, LOG_OCCUPIED, LOG_EARLY, LOG_CUT = range(9)
+
+BLOCK_START_CAUSE, EXIT_CAUSE, ACKNOWLEDGEMENT_CAUSE = range(CLASSES, CLASSES + 3)
+"""What ended a wait, beside the classes of instructions; `NEVER` where nothing is known."""

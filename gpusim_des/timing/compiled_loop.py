@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gpusim_des.timing.compiled_arena import happen, release, remove_first
 from gpusim_des.timing.compiled_cache import empty, let_go
+from gpusim_des.timing.compiled_cut import cut
 from gpusim_des.timing.compiled_issue import dispatch, finish_if_through, retire, step, wake_dispatcher
 from gpusim_des.timing.compiled_jit import Words, compiled, entrance, start_of
 from gpusim_des.timing.compiled_layout import (
@@ -17,6 +18,7 @@ from gpusim_des.timing.compiled_layout import (
     BLOCK_RETIRES,
     BUDGET,
     BUFFER_DRAINS,
+    CUT,
     EVENT_WORDS,
     EVENTS,
     KERNEL_ENDED,
@@ -39,6 +41,7 @@ from gpusim_des.timing.compiled_layout import (
     PAUSED,
     R_END_FS,
     R_WRITES,
+    REACHED,
     READ_ARRIVES,
     READ_REPLIES,
     SECTOR_BACK_FS,
@@ -53,6 +56,8 @@ from gpusim_des.timing.compiled_layout import (
     T_SECTORS,
     T_SM,
     T_WARP,
+    UNTIL_FS,
+    UNTIL_PLACE,
     WAKE_DISPATCHER,
     WANTED,
     WRITE_ARRIVES,
@@ -129,6 +134,8 @@ def _request_goes_on(m: Words, h: Words, lg: Words, what: int, t: int) -> None:
 @compiled
 def _take_up(m: Words, h: Words, lg: Words, x: Words) -> bool:
     """Do what Python has asked for since the loop ended last; returns whether blocks have to be read."""
+    if m[CUT]:
+        cut(m, lg)
     if m[L1_LINES] >= 0:
         for k in range(m[SMS]):
             empty(m, m[m[m[SM_TABLE] + k] + M_L1], m[L1_LINES], True)
@@ -179,6 +186,8 @@ def _loop(digest: int) -> Callable[[Words, Words, Words, Words], int]:
                 asked = NOTHING_LEFT
             elif min(room, len(records) - LOG_WORDS * m[LOGGED]) < m[MARGIN]:
                 asked = NEEDS_ROOM
+            elif h[0] > m[UNTIL_FS] or (h[0] == m[UNTIL_FS] and h[1] >= m[UNTIL_PLACE]):
+                asked = REACHED
             elif not budget:
                 asked = PAUSED
             else:

@@ -131,7 +131,7 @@ def _has_room(m: Words, sm: int, sectors: int, now: int) -> bool:
 
 
 @compiled
-def accept(m: Words, h: Words, sm: int, w: int, cycle: int, queue: int) -> None:
+def accept(m: Words, h: Words, lg: Words, sm: int, w: int, cycle: int, queue: int) -> None:
     """Take the next instruction of a warp, issued at `cycle` through the queue of its sub-partition."""
     i = instruction(m, w)
     op, index = m[i + I_OP], m[w + W_NEXT]
@@ -152,12 +152,12 @@ def accept(m: Words, h: Words, sm: int, w: int, cycle: int, queue: int) -> None:
             m[run + R_STORED] += stored
     if m[sm + M_WAITING] or (stored and not _has_room(m, sm, stored, m[NOW])):
         m[w + W_IN_FLIGHT] += 1
-        queue_enter(m, queue, cycle, FAR)
+        queue_enter(m, lg, queue, cycle, FAR)
         _wait(m, sm, w, index, op, quarters, access, stored, cycle, queue)
         watch_buffer(m, h, sm)
         return
     leaves, done = _perform(m, h, sm, w, index, op, quarters, access, stored, 4 * cycle)
-    queue_enter(m, queue, cycle, leaves)
+    queue_enter(m, lg, queue, cycle, leaves)
     note_complete(m, w, index, done)
     if done == NEVER:
         m[w + W_IN_FLIGHT] += 1
@@ -203,7 +203,7 @@ def drain_buffer(m: Words, h: Words, lg: Words, sm: int) -> None:
         arrival = max(4 * m[n + N_CYCLE], -(-4 * now // m[PERIOD]))
         leaves, done = _perform(m, h, sm, w, index, m[n + N_OP], m[n + N_QUARTERS], m[n + N_ACCESS], stored, arrival)
         release(m, n, WAITING_WORDS)
-        if queue_settle(m, queue, leaves):
+        if queue_settle(m, lg, queue, leaves):
             wake(m, h, sm, m[queue + U_FREE])
         if done != NEVER:
             known(m, h, lg, w, index, done)

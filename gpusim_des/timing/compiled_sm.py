@@ -8,7 +8,6 @@ from gpusim_des.timing.compiled_layout import (
     B_AT_BARRIER,
     B_LAST_ARRIVAL,
     B_LAST_EXIT,
-    B_NUMBER,
     B_OPENED,
     B_OPENED_AT,
     B_OPENED_WARP,
@@ -27,6 +26,7 @@ from gpusim_des.timing.compiled_layout import (
     BLOCK_RETIRES,
     BUFFER_DRAINS,
     BULK_OVERHEAD,
+    EXIT_CAUSE,
     I_OP,
     I_OPERAND,
     I_SLOT,
@@ -36,8 +36,6 @@ from gpusim_des.timing.compiled_layout import (
     L_MISSING,
     L_WARP,
     LOAD_WORDS,
-    LOG_COMPLETE,
-    LOG_EXIT,
     M_DUE,
     M_LOOKS_FS,
     M_NUMBER,
@@ -53,7 +51,6 @@ from gpusim_des.timing.compiled_layout import (
     PHASE_WORDS,
     Q_COUNT,
     Q_ENTRIES,
-    R_NUMBER,
     R_RESIDENT,
     SM_STEPS,
     W_ACKNOWLEDGED_UNTIL,
@@ -71,22 +68,21 @@ from gpusim_des.timing.compiled_layout import (
     W_MEMBAR_UNTIL,
     W_NEXT,
     W_NUMBER,
-    W_PART,
     W_PROGRAM,
     W_READY,
     W_START,
     W_UNACKNOWLEDGED,
     WARP_WORDS,
 )
-from gpusim_des.timing.compiled_log import log
-from gpusim_des.timing.compiled_warp import account, finished, phase_of, plan, plan_drain
+from gpusim_des.timing.compiled_log import log_exit, phase_of
+from gpusim_des.timing.compiled_warp import account, finished, plan, plan_drain
 from gpusim_des.timing.order import Kind
 from gpusim_des.trace import OpClass
 
 REPLY, RETIREMENT, ISSUE = int(Kind.REPLY), int(Kind.RETIREMENT), int(Kind.ISSUE)
 BULK_COPY = int(OpClass.BULK_COPY)
 AFTER_ALL_PARTS = 255
-BY_BARRIER, BY_EXIT = 1, 2
+BARRIER = int(OpClass.BARRIER)
 
 
 @compiled
@@ -142,18 +138,6 @@ def _leave(m: Words, h: Words, lg: Words, w: int) -> bool:
 
 
 @compiled
-def log_exit(m: Words, lg: Words, w: int) -> None:
-    """Write down that a warp has left, and when its results were complete."""
-    b = m[w + W_BLOCK]
-    sm = m[m[b + B_SM] + M_NUMBER]
-    number = m[w + W_NUMBER]
-    run = m[m[b + B_RUN] + R_NUMBER]
-    for index in range(m[w + W_NEXT]):
-        log(m, lg, LOG_COMPLETE, m[w + W_AGE], index, m[m[w + W_COMPLETE] + index], 0, 0, 0, 0)
-    log(m, lg, LOG_EXIT, m[w + W_AGE], run, m[b + B_NUMBER], number, sm, m[w + W_PART], m[w + W_START])
-
-
-@compiled
 def leave(m: Words, h: Words, lg: Words, w: int) -> None:
     """Let a warp leave; its block's barrier may be full without it."""
     if _leave(m, h, lg, w):
@@ -175,7 +159,7 @@ def release_if_full(m: Words, h: Words, lg: Words, b: int, last: int) -> None:
             last = m[last]
             if m[last + W_LEFT] and m[last + W_LEFT_AT] == m[b + B_LAST_EXIT]:
                 break
-    m[b + B_OPENED] = BY_EXIT if m[last + W_LEFT] else BY_BARRIER
+    m[b + B_OPENED] = EXIT_CAUSE if m[last + W_LEFT] else BARRIER
     m[b + B_OPENED_WARP] = m[last + W_NUMBER]
     m[b + B_OPENED_AT] = m[last + W_NEXT] - 1
     for k in range(m[b + B_WARPS]):

@@ -6,8 +6,6 @@ from gpusim_des.gpu import PIPE_FRACTION
 from gpusim_des.timeline import WarpState
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
-    B_PHASE_COUNT,
-    B_PHASES,
     B_RUN,
     B_SM,
     FAR,
@@ -18,11 +16,14 @@ from gpusim_des.timing.compiled_layout import (
     I_TURNED_AWAY,
     I_UNIT,
     INSTRUCTION_WORDS,
+    LOG_EARLY,
+    LOG_OCCUPIED,
+    LOG_STATE,
+    LOG_WAITED,
     M_WATCHED,
     NEVER,
     P_CODE,
     P_LENGTH,
-    PHASE_WORDS,
     POLICY,
     R_STALLS,
     S_ENTRIES,
@@ -38,6 +39,7 @@ from gpusim_des.timing.compiled_layout import (
     U_OCCUPIED,
     U_PARTS,
     U_SEATS,
+    U_WATCHED,
     W_AGE,
     W_BARRIER_UNTIL,
     W_BLOCK,
@@ -57,7 +59,7 @@ from gpusim_des.timing.compiled_layout import (
     W_SINCE,
     W_START_UNTIL,
 )
-from gpusim_des.timing.compiled_log import log_state, log_waited
+from gpusim_des.timing.compiled_log import log, log_wait, phase_of
 from gpusim_des.trace import OpClass
 
 SELECTED, BARRIER, MEMBAR = int(WarpState.SELECTED), int(WarpState.BARRIER), int(WarpState.MEMBAR)
@@ -77,16 +79,6 @@ def instruction(m: Words, w: int) -> int:
 def finished(m: Words, w: int) -> bool:
     """All instructions are issued."""
     return m[w + W_NEXT] == m[m[w + W_PROGRAM] + P_LENGTH]
-
-
-@compiled
-def phase_of(m: Words, b: int, phase: int) -> int:
-    """Place of a phase of a block's barriers; 0 if no copy counts for it."""
-    for k in range(m[b + B_PHASE_COUNT]):
-        at = m[b + B_PHASES] + PHASE_WORDS * k
-        if m[at] == phase:
-            return at
-    return 0
 
 
 @compiled
@@ -168,7 +160,7 @@ def account(m: Words, lg: Words, w: int) -> None:
         if until > since:
             m[stalls + state] += until - since
             if watched:
-                log_state(m, lg, w, state, since, until)
+                log_wait(m, lg, w, state, since, until)
             since = until
     m[w + W_SINCE] = since
 
@@ -183,20 +175,22 @@ def occupied_before(m: Words, u: int, cycle: int, seat: int) -> int:
 
 
 @compiled
-def _occupy(m: Words, u: int, cycle: int, until: int, seat: int) -> None:
+def _occupy(m: Words, lg: Words, u: int, cycle: int, until: int, seat: int) -> None:
     m[u + U_FREE] = until
     for s in range(m[u + U_SEATS]):
         start = cycle + 1 if s == seat else cycle
         if until > start:
             m[u + U_OCCUPIED + s] += until - start
+    if m[u + U_WATCHED]:
+        log(m, lg, LOG_OCCUPIED, u, cycle, until, seat, 0, 0, 0)
 
 
 @compiled
-def pipe_accept(m: Words, u: int, cycle: int, interval: int, seat: int) -> None:
+def pipe_accept(m: Words, lg: Words, u: int, cycle: int, interval: int, seat: int) -> None:
     """Take an instruction into a pipe (I5)."""
     parts = max(m[u + U_PARTS], PIPE_FRACTION * cycle - PIPE_FRACTION + 1) + interval
     m[u + U_PARTS] = parts
-    _occupy(m, u, cycle, max(cycle + 1, -(-parts // PIPE_FRACTION)), seat)
+    _occupy(m, lg, u, cycle, max(cycle + 1, -(-parts // PIPE_FRACTION)), seat)
 
 
 @compiled
@@ -206,7 +200,7 @@ def _entry(m: Words, u: int, k: int) -> int:
 
 
 @compiled
-def queue_enter(m: Words, u: int, cycle: int, leaves: int) -> None:
+def queue_enter(m: Words, lg: Words, u: int, cycle: int, leaves: int) -> None:
     """Let an instruction into a load/store queue that leaves at cycle `leaves`."""
     while m[u + U_COUNT] and m[_entry(m, u, 0)] <= cycle:
         m[u + U_HEAD] = (m[u + U_HEAD] + 1) % (m[u + U_DEPTH] + 1)
@@ -214,11 +208,11 @@ def queue_enter(m: Words, u: int, cycle: int, leaves: int) -> None:
     m[_entry(m, u, m[u + U_COUNT])] = leaves
     m[u + U_COUNT] += 1
     room = m[_entry(m, u, 0)] if m[u + U_COUNT] >= m[u + U_DEPTH] else cycle + 1
-    _occupy(m, u, cycle, max(room, cycle + 1), 0)
+    _occupy(m, lg, u, cycle, max(room, cycle + 1), 0)
 
 
 @compiled
-def queue_settle(m: Words, u: int, leaves: int) -> bool:
+def queue_settle(m: Words, lg: Words, u: int, leaves: int) -> bool:
     """Find out when the oldest entry leaves that did not know; returns whether that made room for others."""
     k = 0
     while m[_entry(m, u, k)] != FAR:
@@ -229,6 +223,8 @@ def queue_settle(m: Words, u: int, leaves: int) -> bool:
         return False
     m[u + U_OCCUPIED] -= FAR - first
     m[u + U_FREE] = first
+    if m[u + U_WATCHED]:
+        log(m, lg, LOG_EARLY, u, first, 0, 0, 0, 0, 0)
     return True
 
 
@@ -283,6 +279,19 @@ def pick(m: Words, s: int, cycle: int) -> int:
 
 
 @compiled
+def account_for_waiting(m: Words, lg: Words, s: int, w: int, cycle: int) -> None:
+    """Divide the cycles in which a ready warp did not issue: its unit was occupied, or another warp was chosen."""
+    b, i, ready = m[w + W_BLOCK], instruction(m, w), m[w + W_READY]
+    stalls, number = m[b + B_RUN] + R_STALLS, m[i + I_UNIT]
+    u, seat = m[s + S_UNITS + number], m[s + S_SEATS + number]
+    away = occupied_before(m, u, cycle, seat) - m[w + W_OCCUPIED]
+    m[stalls + m[i + I_TURNED_AWAY]] += away
+    m[stalls + NOT_SELECTED] += cycle - ready - away
+    if m[m[b + B_SM] + M_WATCHED]:
+        log(m, lg, LOG_WAITED, m[w + W_AGE], u, seat, m[i + I_TURNED_AWAY], number, ready, cycle)
+
+
+@compiled
 def take(m: Words, lg: Words, s: int, at: int, cycle: int) -> int:
     """Remove the picked warp from the ready ones and account for its cycles up to this one; returns the warp."""
     w = m[at + 1]
@@ -291,20 +300,12 @@ def take(m: Words, lg: Words, s: int, at: int, cycle: int) -> int:
     m[s + S_READY] -= 1
     m[s + S_LAST] = m[w + W_AGE]
     account(m, lg, w)
-    b = m[w + W_BLOCK]
-    stalls = m[b + B_RUN] + R_STALLS
-    watched = m[m[b + B_SM] + M_WATCHED]
     if cycle > m[w + W_READY]:
-        i = instruction(m, w)
-        number = m[i + I_UNIT]
-        away = occupied_before(m, m[s + S_UNITS + number], cycle, m[s + S_SEATS + number]) - m[w + W_OCCUPIED]
-        m[stalls + m[i + I_TURNED_AWAY]] += away
-        m[stalls + NOT_SELECTED] += cycle - m[w + W_READY] - away
-        if watched:
-            log_waited(m, lg, w, number, m[i + I_TURNED_AWAY], m[w + W_READY], cycle)
-    m[stalls + SELECTED] += 1
-    if watched:
-        log_state(m, lg, w, SELECTED, cycle, cycle + 1)
+        account_for_waiting(m, lg, s, w, cycle)
+    b = m[w + W_BLOCK]
+    m[m[b + B_RUN] + R_STALLS + SELECTED] += 1
+    if m[m[b + B_SM] + M_WATCHED]:
+        log(m, lg, LOG_STATE, m[w + W_AGE], SELECTED, cycle, cycle + 1, NEVER, 0, 0)
     m[w + W_ISSUED] = cycle
     m[w + W_SINCE] = cycle + 1
     return w

@@ -108,6 +108,7 @@ class GpuWords:
             at.INTERLEAVE_LINES: gpu.channel_interleave_bytes // LINE_BYTES,
             at.BLOCK_SLOTS: gpu.max_blocks_per_sm,
             at.ASLEEP: 1,
+            at.UNTIL_FS: at.LATEST_FS,
             at.L1_LINES: at.NEVER,
         }
         for place, value in values.items():
@@ -154,6 +155,7 @@ class GpuWords:
                 at.M_NUMBER: number,
                 at.M_PARTITION: number * gpu.l2_partitions // gpu.sms,
                 at.M_DUE: at.NEVER,
+                at.M_STEPPED: -1,
                 at.M_SHARED: gpu.shared_bytes_per_sm,
                 at.M_WARP_SLOTS: min(gpu.max_warps_per_sm, gpu.max_threads_per_sm // gpu.warp_size),
                 at.M_RELEASES: self._build_heap(64),
@@ -167,25 +169,24 @@ class GpuWords:
                 at.M_SCHEDULERS: schedulers,
             },
         )
-        shared = [self._build_unit(k, parts) if s else 0 for k, s in enumerate(self._timing.shared_by_sm)]
+        shared = [self._build_unit(parts, watched=watched) if s else 0 for s in self._timing.shared_by_sm]
         for part in range(parts):
-            self.words[schedulers + part] = self._build_scheduler(part, shared)
+            self.words[schedulers + part] = self._build_scheduler(part, shared, watched=watched)
         return place
 
-    def _build_unit(self, number: int, seats: int) -> int:
+    def _build_unit(self, seats: int, *, watched: bool) -> int:
         depth = self.gpu.load_store_queue_depth
         place = self.take(at.U_OCCUPIED + max(seats, depth + 2))
-        # The log knows a unit by its SM, its first seat's sub-partition and its number among the units.
-        self._write(place, {at.U_SEATS: seats, at.U_NUMBER: number, at.U_DEPTH: depth})
+        self._write(place, {at.U_SEATS: seats, at.U_WATCHED: int(watched), at.U_DEPTH: depth})
         return place
 
-    def _build_scheduler(self, part: int, shared: list[int]) -> int:
+    def _build_scheduler(self, part: int, shared: list[int], *, watched: bool) -> int:
         gpu = self.gpu
         place = self.take(at.S_ENTRIES + 3 * gpu.max_warps_per_sm)
         self.words[place + at.S_LAST] = at.NEVER
         for number in range(at.UNITS):
             pipe = shared[number] if number < at.PIPES else 0
-            self.words[place + at.S_UNITS + number] = pipe or self._build_unit(number, 1)
+            self.words[place + at.S_UNITS + number] = pipe or self._build_unit(1, watched=watched)
             self.words[place + at.S_SEATS + number] = part if pipe else 0
         return place
 

@@ -136,15 +136,22 @@ class SimpyEngine:
         """Stop before anything issues in this cycle, but let kernels end that have nothing left to do."""
         if any(run.blocks_retired < run.trace.config.blocks or run.writes_under_way for run in self.runs):
             # Nothing but the limit was left to happen: more cycles would not help.
-            self._request_stop("limit" if self.env.peek() != float("inf") else "deadlock")
+            self._request_stop("limit" if self._more_to_come() else "deadlock")
         else:
-            Occurrence(self.env, self.env.now, LAST, [lambda _: self._request_stop("limit")])
+            self._stop_after_this_instant()
+
+    def _more_to_come(self) -> bool:
+        """Tell whether anything is going to happen."""
+        return self.env.peek() != float("inf")
+
+    def _stop_after_this_instant(self) -> None:
+        """Stop at the limit when all is done that happens now."""
+        Occurrence(self.env, self.env.now, LAST, [lambda _: self._request_stop("limit")])
 
     def _end_early(self, reason: str, max_cycles: int | None) -> NoReturn:
         """Record what is under way up to now, and raise (F1)."""
         cycle = self.env.now // self.gpu.sm_period_fs
-        for sm in self.block_scheduler.sms:
-            sm.cut(cycle)
+        self._cut(cycle)
         for run in self.runs:
             if not run.done.triggered:
                 run.end_fs = max(run.end_fs, self.env.now)
@@ -167,6 +174,11 @@ class SimpyEngine:
             "the exception's partial holds what was simulated",
             partial,
         )
+
+    def _cut(self, cycle: int) -> None:
+        """Record what the SMs have under way up to a cycle."""
+        for sm in self.block_scheduler.sms:
+            sm.cut(cycle)
 
     def _timeline(self) -> Timeline:
         under_way = [work for work in self.device.under_way if work.kind != "mark"]

@@ -43,8 +43,8 @@ def simulate(
         What a host program asked for; `traces` and `streams` are not given then.
     engine
         ``"simpy"``, the readable engine; ``"compiled"``, the fast one, which comes to the same timeline. It does not
-        play host programs, ``detail="warp"`` and `max_cycles` yet, and compiles itself at its first use, which takes
-        about half a minute once. ``"auto"`` chooses the readable one so far.
+        play host programs yet, and compiles itself at its first use, which takes about half a minute once.
+        ``"auto"`` chooses the readable one so far.
     caches
         ``"on"``: L1 and L2 as on the chip. ``"off"``: every sector travels to HBM (M9), the idealisation in which the
         textbook's formulas are exact.
@@ -65,7 +65,7 @@ def simulate(
         For an unknown engine, cache mode or level of detail, SMs that the GPU does not have, streams that do not
         match the kernels, or a host program for the compiled engine.
     TraceError
-        If a kernel uses instructions that the GPU does not have, or if the compiled engine does not play something yet.
+        If a kernel uses instructions that the GPU does not have.
     LaunchError, DeadlockError, CycleLimitError, SimulationInterrupted
         See `SimpyEngine.run`.
 
@@ -95,20 +95,18 @@ def simulate(
         raise ValueError("program = … holds the kernels and their streams: leave traces and streams out")
     for trace in traces if program is None else program.traces():
         _refuse_unplayable(gpu, trace)
-    kind = _compiled_engine(program, limit) if engine == "compiled" else SimpyEngine
+    kind = _compiled_engine(program) if engine == "compiled" else SimpyEngine
     player = kind(gpu, detail, progress, caches=caches == "on", watch=watch)
     return player.run(traces, streams, limit) if program is None else player.play(program, limit)
 
 
-def _compiled_engine(program: HostProgram | None, max_cycles: int | None) -> type[SimpyEngine]:
+def _compiled_engine(program: HostProgram | None) -> type[SimpyEngine]:
     """Refuse what the compiled engine does not play yet, and load it: only who asks for it has to wait for that."""
     if program is not None:
         raise ValueError(
             "engine = 'compiled' with a program: the compiled engine plays kernels without a host program so far; "
             "use engine='simpy'"
         )
-    if max_cycles is not None:
-        raise TraceError("the compiled engine does not play max_cycles yet; use engine='simpy'")
     module = import_module("gpusim_des.timing.compiled_engine")
     return cast("type[SimpyEngine]", module.CompiledEngine)
 
