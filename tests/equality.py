@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -43,8 +43,7 @@ class Programs(NamedTuple):
         try:
             return engine(self.gpu, detail, caches=self.caches).run(traces, self.streams, self.max_cycles)
         except CycleLimitError as error:
-            assert isinstance(error.partial, Timeline)
-            return replace(error.partial, gpu_name=str(error))
+            return replace(cast("Timeline", error.partial), gpu_name=str(error))
         except DeadlockError as error:
             return str(error)
 
