@@ -63,7 +63,14 @@ def any_programs(draw: st.DrawFn) -> Programs:
             span = draw(st.sampled_from([14, 40]))
             blocks.append([draw(programs(count, classes=classes, span=span)) for count in counts])
         kernels.append(blocks)
+    # Kernels that are equal end at one instant here and there.
+    kernels += [draw(st.sampled_from(kernels)) for _ in range(draw(st.sampled_from([0, 0, 1, 3])))]
     streams = [draw(st.integers(0, 2)) for _ in kernels]
+    gpu = gpu.replace(
+        max_concurrent_kernels=draw(st.integers(1, 4)),
+        hardware_queues=draw(st.sampled_from([1, 2, 32])),
+        late_kernel_signals=draw(st.sampled_from(["no", "yes"])),
+    )
     shared = draw(st.sampled_from([0, 0, 200]))
     limit = draw(st.integers(1, 200)) if draw(st.integers(0, 3)) == 0 else None
     return Programs(gpu, caches, kernels, streams, draw(st.sampled_from([32, 32, 128])), shared, limit)

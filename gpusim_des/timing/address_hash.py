@@ -113,12 +113,16 @@ class Pieces(NamedTuple):
 
 def access_pieces(warps: list[WarpTrace], gpu: GPU) -> tuple[Pieces, NDArray[np.int64], NDArray[np.int64]]:
     """Lines of all global accesses of some warps, the channel of each, and where each access begins among them."""
-    sizes = np.concatenate([np.diff(w.footprint.starts) for w in warps])
+    # Many warps share one footprint (W3).
+    shapes = {id(w.footprint): w.footprint for w in warps}
+    sizes_of = {key: np.diff(footprint.starts) for key, footprint in shapes.items()}
+    passes_of = {key: footprint.sector_passes for key, footprint in shapes.items()}
+    sizes = np.concatenate([sizes_of[id(w.footprint)] for w in warps])
     bases = np.concatenate([w.bases for w in warps])
     sectors = np.concatenate([w.footprint.offsets for w in warps]) + np.repeat(bases, sizes)
     starts = np.cumsum(sizes) - sizes
     granules = sectors // (gpu.dram_granule_bytes // SECTOR_BYTES)
-    passes = np.concatenate([w.footprint.sector_passes for w in warps]).astype(np.int64)
+    passes = np.concatenate([passes_of[id(w.footprint)] for w in warps]).astype(np.int64)
     pieces = _line_pieces(sectors, starts, granules, passes)
     channels = channels_of(pieces.lines * SECTORS_PER_LINE, gpu)
     return pieces, channels, np.searchsorted(pieces.starts, starts)

@@ -35,6 +35,9 @@ WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
 EVENTS_AT_ONCE = 1 << 22
 """Events after which the loop lets Python look at the world, for Ctrl-C: about a second."""
 
+AT_ONCE = 1
+"""Priority of what follows from an event of the host at the same instant: before all else (SimPy's own)."""
+
 NOTHING: NDArray[np.int64] = np.zeros(1, np.int64)
 
 
@@ -58,26 +61,20 @@ class CompiledEngine(SimpyEngine):
 
     def _run_until(self, end: Event) -> None:
         env = self.env
-        while not self._stop:
-            while env.peek() <= env.now:
+        while end.callbacks is not None and not self._stop:
+            time_fs, priority = env.first
+            if time_fs == env.now and priority <= AT_ONCE:
                 env.step()
-            if end.callbacks is None:
-                break
-            asked = self._advance()
+                continue
+            asked = self._advance(time_fs, priority)
             if asked == at.KERNEL_ENDED:
                 self._end_kernel()
-            elif asked == at.PAUSED:
-                self._come_to(int(self._gpu_words.words[at.NOW]), lambda _: None)
-            elif env.peek() != float("inf"):
-                # The limit comes next, whether or not something lies behind it.
-                for run in self.runs:
-                    self._read_counts(run)
+            elif asked != at.PAUSED and time_fs != env.never:
                 env.step()
-            elif asked == at.REACHED:
-                self._request_stop("limit")
             else:
                 self._come_to(int(self._gpu_words.words[at.NOW]), lambda _: None)
-                self._report_deadlock()
+                if asked == at.NOTHING_LEFT:
+                    self._report_deadlock()
 
     def play(self, program: HostProgram, max_cycles: int | None = None, *, ideal: bool = False) -> Timeline:
         """Play kernels as `SimpyEngine.play` does; the host's calls and their ways must take no time.
@@ -86,17 +83,15 @@ class CompiledEngine(SimpyEngine):
         """
         if not ideal:
             raise ValueError("the compiled engine plays kernels without a host program so far; use engine='simpy'")
-        if max_cycles is not None:
-            self._gpu_words.words[at.UNTIL_FS] = max_cycles * self.gpu.sm_period_fs
-            self._gpu_words.words[at.UNTIL_PLACE] = int(Kind.ISSUE) << 59
         return super().play(program, max_cycles, ideal=True)
 
     def _more_to_come(self) -> bool:
-        return bool(self._gpu_words.words[at.EVENTS])
+        return bool(self._gpu_words.words[at.EVENTS]) or super()._more_to_come()
 
-    def _stop_after_this_instant(self) -> None:
-        words = self._gpu_words.words
-        words[at.UNTIL_FS], words[at.UNTIL_PLACE] = self.env.now + 1, 0
+    def _reach_limit(self, event: Any) -> None:
+        for run in self.runs:
+            self._read_counts(run)
+        super()._reach_limit(event)
 
     def _cut(self, cycle: int) -> None:
         gpu = self._gpu_words
@@ -114,8 +109,11 @@ class CompiledEngine(SimpyEngine):
         Occurrence(self.env, time_fs, order(Kind.HOST, age=age), [what])
         self.env.step()
 
-    def _advance(self) -> int:
-        """Let the GPU run until a kernel ends, or nothing is left to happen."""
+    def _advance(self, time_fs: int, priority: int) -> int:
+        """Let the GPU run until a kernel ends, nothing is left, or the host's next event comes first (T2)."""
+        words = self._gpu_words.words
+        # Priorities on the host's side lie between two kinds of events.
+        words[at.UNTIL_FS], words[at.UNTIL_PLACE] = time_fs, (priority + AT_ONCE >> 120) << 59
         gpu, batch = self._gpu_words, NOTHING
         while True:
             asked = play(*gpu.arrays(), cast("Words", batch))
@@ -153,7 +151,7 @@ class CompiledEngine(SimpyEngine):
             }
         )
         self._places[run], self._runs[place] = place, run
-        gpu.words[at.L1_LINES] = l1_lines
+        gpu.words[at.L1_LINES], gpu.words[at.NOW] = l1_lines, self.env.now
         gpu.start(place, priority)
 
     # What the compiled loop needs -------------------------------------------------------------------------------------
@@ -165,19 +163,19 @@ class CompiledEngine(SimpyEngine):
         count = min(self._blocks_at_once, run.trace.config.blocks - first)
         warps = [warp for block in range(first, first + count) for warp in run.trace.block(block)]
         programs = [self._program(run, warp.stream) for warp in warps]
-        heads = np.array(
-            [
-                (program[0], len(warp.footprint.quarter_cycles), len(warp.bases))
-                for program, warp in zip(programs, warps, strict=True)
-            ],
-            np.int64,
+        heads = (
+            np.array([program[0] for program in programs], np.int64),
+            *(
+                np.array(lengths, np.int64)
+                for lengths in zip(*((len(w.footprint.quarter_cycles), len(w.bases)) for w in warps), strict=True)
+            ),
         )
         quarters = np.concatenate([warp.footprint.quarter_cycles for warp in warps])
         accesses, pieces = self._accesses(warps, [program[2] for program in programs])
         counts = np.array([count, run.trace.config.warps_per_block, len(quarters), len(accesses)], np.int64)
-        batch = np.concatenate([counts, heads.ravel(), quarters, accesses.ravel(), pieces.ravel()])
+        batch = np.concatenate([counts, np.stack(heads, axis=1).ravel(), quarters, accesses.ravel(), pieces.ravel()])
         # A scoreboard and a block are stretches as well, and every stretch may be nearly twice as long as asked for.
-        slots = sum(int(gpu.words[program[0] + at.P_SLOTS]) for program in programs)
+        slots = int(gpu.words[heads[0] + at.P_SLOTS].sum())
         largest = int(accesses[:, 0].max()) if len(accesses) else 0
         at_once = self.gpu.sub_partitions * (self.gpu.load_store_queue_depth + 1)
         widest = max(len(program[1].ops) for program in programs)

@@ -138,15 +138,11 @@ class SimpyEngine:
             # Nothing but the limit was left to happen: more cycles would not help.
             self._request_stop("limit" if self._more_to_come() else "deadlock")
         else:
-            self._stop_after_this_instant()
+            Occurrence(self.env, self.env.now, LAST, [lambda _: self._request_stop("limit")])
 
     def _more_to_come(self) -> bool:
         """Tell whether anything is going to happen."""
         return self.env.peek() != float("inf")
-
-    def _stop_after_this_instant(self) -> None:
-        """Stop at the limit when all is done that happens now."""
-        Occurrence(self.env, self.env.now, LAST, [lambda _: self._request_stop("limit")])
 
     def _end_early(self, reason: str, max_cycles: int | None) -> NoReturn:
         """Record what is under way up to now, and raise (F1)."""
