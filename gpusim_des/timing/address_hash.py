@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -65,23 +66,15 @@ def packets_of(warps: list[WarpTrace], gpu: GPU) -> list[list[Packets]]:
     accesses = [len(w.bases) for w in warps]
     if not any(accesses):
         return [[] for _ in warps]
-    sizes = np.concatenate([np.diff(w.footprint.starts) for w in warps])
-    bases = np.concatenate([w.bases for w in warps])
-    sectors = np.concatenate([w.footprint.offsets for w in warps]) + np.repeat(bases, sizes)
-    starts = np.cumsum(sizes) - sizes
-    granules = sectors // (gpu.dram_granule_bytes // SECTOR_BYTES)
-    passes = np.concatenate([w.footprint.sector_passes for w in warps]).astype(np.int64)
-    pieces = _line_pieces(sectors, starts, granules, passes)
-    channels = channels_of(pieces.lines * SECTORS_PER_LINE, gpu).tolist()
-    lines, masks = pieces.lines.tolist(), pieces.masks.tolist()
+    pieces, channel_numbers, first = access_pieces(warps, gpu)
+    channels, lines, masks = channel_numbers.tolist(), pieces.lines.tolist(), pieces.masks.tolist()
     sector_counts, granule_counts, pass_counts = (
         pieces.sectors.tolist(),
         pieces.granules.tolist(),
         pieces.passes.tolist(),
     )
-    first = np.searchsorted(pieces.starts, starts).tolist()
     flat: list[Packets] = []
-    for begin, end in zip(first, [*first[1:], len(lines)], strict=True):
+    for begin, end in pairwise([*first.tolist(), len(lines)]):
         if end - begin == 1:
             at = begin
             whole = ((lines[at], masks[at]),)
@@ -107,7 +100,7 @@ def packets_of(warps: list[WarpTrace], gpu: GPU) -> list[list[Packets]]:
     return [flat[end - count : end] for end, count in zip(ends, accesses, strict=True)]
 
 
-class _Pieces(NamedTuple):
+class Pieces(NamedTuple):
     """The lines of accesses, one after another; arrays of one length."""
 
     starts: NDArray[np.int64]
@@ -118,9 +111,26 @@ class _Pieces(NamedTuple):
     passes: NDArray[np.int64]
 
 
+def access_pieces(warps: list[WarpTrace], gpu: GPU) -> tuple[Pieces, NDArray[np.int64], NDArray[np.int64]]:
+    """Lines of all global accesses of some warps, the channel of each, and where each access begins among them."""
+    # Many warps share one footprint (W3).
+    shapes = {id(w.footprint): w.footprint for w in warps}
+    sizes_of = {key: np.diff(footprint.starts) for key, footprint in shapes.items()}
+    passes_of = {key: footprint.sector_passes for key, footprint in shapes.items()}
+    sizes = np.concatenate([sizes_of[id(w.footprint)] for w in warps])
+    bases = np.concatenate([w.bases for w in warps])
+    sectors = np.concatenate([w.footprint.offsets for w in warps]) + np.repeat(bases, sizes)
+    starts = np.cumsum(sizes) - sizes
+    granules = sectors // (gpu.dram_granule_bytes // SECTOR_BYTES)
+    passes = np.concatenate([passes_of[id(w.footprint)] for w in warps]).astype(np.int64)
+    pieces = _line_pieces(sectors, starts, granules, passes)
+    channels = channels_of(pieces.lines * SECTORS_PER_LINE, gpu)
+    return pieces, channels, np.searchsorted(pieces.starts, starts)
+
+
 def _line_pieces(
     sectors: NDArray[np.int64], access_starts: NDArray[np.int64], granules: NDArray[np.int64], passes: NDArray[np.int64]
-) -> _Pieces:
+) -> Pieces:
     lines = sectors // SECTORS_PER_LINE
     begins = np.ones(len(sectors), bool)
     begins[1:] = lines[1:] != lines[:-1]
@@ -129,7 +139,7 @@ def _line_pieces(
     new_granule = np.ones(len(sectors), np.int64)
     new_granule[1:] = granules[1:] != granules[:-1]
     new_granule[starts] = 1
-    return _Pieces(
+    return Pieces(
         starts,
         lines[starts],
         np.bitwise_or.reduceat(np.int64(1) << (sectors % SECTORS_PER_LINE), starts),

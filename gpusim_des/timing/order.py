@@ -22,6 +22,14 @@ class Environment(simpy.Environment):
         """Present time in femtoseconds."""
         return cast("int", self._now)
 
+    never = 1 << 62
+    """A time at which nothing happens."""
+
+    @property
+    def first(self) -> tuple[int, int]:
+        """Time and priority of the next event; `never` and 0 if there is none."""
+        return cast("tuple[int, int]", self._queue[0][:2]) if self._queue else (self.never, 0)
+
 
 class Kind(IntEnum):
     """Kinds of events in the order in which they happen at one instant (T2)."""

@@ -47,9 +47,13 @@ class Probe:
         event = IssueEvent(cycle, index, program.ops[index].label, warp.complete[index], program.lines[index])
         self._issues.setdefault(warp.age, []).append(event)
 
+    def take_states(self, age: int) -> list[StateSpan]:
+        """Take out the states of a warp; there are none for an empty warp in a block that starts at once."""
+        return self._states.pop(age, [])
+
     def exit(self, warp: Warp, kernel: int, sm: int) -> None:
         """Record the history of a warp that has left; call only for SMs that are watched."""
-        states = self._states.pop(warp.age, [])  # none for an empty warp in a block that starts at once
+        states = self.take_states(warp.age)
         # Completion of a global load is known only after its issue was recorded.
         issues = [
             e if e.complete_cycle >= 0 else IssueEvent(e.cycle, e.index, e.op, warp.complete[e.index], e.line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from simpy import Event
@@ -23,6 +23,7 @@ from gpusim_des.timing.order import LAST, Environment, Kind, Occurrence, order
 from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.sm import StreamingMultiprocessor
+from gpusim_des.timing.use import Use
 from gpusim_des.timing.warp import Warp
 from gpusim_des.trace import HostProgram, HostStream, KernelTrace, LaunchKernel, OpClass
 
@@ -53,11 +54,15 @@ class SimpyEngine:
         self._stop = ""
         """Why the simulation is to end early, if it is."""
         self._progress = progress
+        self._build(history=history)
+
+    def _build(self, *, history: bool) -> None:
+        """Make the SMs."""
         self.block_scheduler.sms = [
             StreamingMultiprocessor(
-                self.env, gpu, number, self.memory, self.probe, self._block_retired, history=history
+                self.env, self.gpu, number, self.memory, self.probe, self._block_retired, history=history
             )
-            for number in range(gpu.sms)
+            for number in range(self.gpu.sms)
         ]
 
     def run(
@@ -131,19 +136,22 @@ class SimpyEngine:
         """Stop before anything issues in this cycle, but let kernels end that have nothing left to do."""
         if any(run.blocks_retired < run.trace.config.blocks or run.writes_under_way for run in self.runs):
             # Nothing but the limit was left to happen: more cycles would not help.
-            self._request_stop("limit" if self.env.peek() != float("inf") else "deadlock")
+            self._request_stop("limit" if self._more_to_come() else "deadlock")
         else:
             Occurrence(self.env, self.env.now, LAST, [lambda _: self._request_stop("limit")])
+
+    def _more_to_come(self) -> bool:
+        """Tell whether anything is going to happen."""
+        return self.env.peek() != float("inf")
 
     def _end_early(self, reason: str, max_cycles: int | None) -> NoReturn:
         """Record what is under way up to now, and raise (F1)."""
         cycle = self.env.now // self.gpu.sm_period_fs
-        for sm in self.block_scheduler.sms:
-            sm.cut(cycle)
+        self._cut(cycle)
         for run in self.runs:
             if not run.done.processed:
                 run.end_fs = max(run.end_fs, self.env.now)
-                run.use_after = self.memory.use(self.env.now)
+                run.use_after = self._use()
         partial = self._timeline()
         progress = ", ".join(
             f"{run.trace.name} {run.blocks_retired:,} of {run.trace.config.blocks:,} blocks"
@@ -162,6 +170,11 @@ class SimpyEngine:
             "the exception's partial holds what was simulated",
             partial,
         )
+
+    def _cut(self, cycle: int) -> None:
+        """Record what the SMs have under way up to a cycle."""
+        for sm in self.block_scheduler.sms:
+            sm.cut(cycle)
 
     def _timeline(self) -> Timeline:
         under_way = [work for work in self.device.under_way if work.kind != "mark"]
@@ -191,25 +204,32 @@ class SimpyEngine:
                 f"not fit on an SM of {self.gpu.title}; the limiter is {run.occupancy.limiter}"
             )
         self.runs.append(run)
-        run.use_before = self.memory.use(self.env.now)
+        run.use_before = self._use()
         run.begun.callbacks.append(lambda _: self._begin_kernel(run))
         run.done.callbacks.append(lambda _: self._end_kernel(run))
-        self.block_scheduler.start(run, priority)
+        self._place_blocks(run, priority)
         return run
 
     def _begin_kernel(self, run: KernelRun) -> None:
-        """Before anything of the kernel issues."""
-        run.use_before = self.memory.use(self.env.now)
-        self._invalidate_l1()
+        """Before anything of the kernel issues, empty the L1 caches beside the carve-out needed now (M2, M11)."""
+        run.use_before = self._use()
+        running = [run for run in self.runs if run.begun.triggered and not run.done.triggered]
+        shared = max(run.occupancy.blocks_per_sm * run.demand.shared_bytes for run in running)
+        self._empty_l1(l1_lines(self.gpu, shared))
 
     def _end_kernel(self, run: KernelRun) -> None:
-        run.use_after = self.memory.use(self.env.now)
+        run.use_after = self._use()
 
-    def _invalidate_l1(self) -> None:
-        """Begin with empty L1 caches beside the carve-out that the running kernels need (M2, M11)."""
-        running = [run for run in self.runs if run.blocks_placed and not run.done.triggered]
-        shared = max(run.occupancy.blocks_per_sm * run.demand.shared_bytes for run in running)
-        lines = l1_lines(self.gpu, shared)
+    def _use(self) -> Use:
+        """How busy the memory system has been until now."""
+        return self.memory.use(self.env.now)
+
+    def _place_blocks(self, run: KernelRun, priority: int) -> None:
+        """Let the block scheduler begin with a kernel's blocks (G1, G2)."""
+        self.block_scheduler.start(run, priority)
+
+    def _empty_l1(self, lines: int) -> None:
+        """Begin with empty L1 caches of that many lines."""
         for sm in self.block_scheduler.sms:
             sm.memory_unit.l1.resize(lines)
 
@@ -217,6 +237,10 @@ class SimpyEngine:
         self.block_scheduler.block_retired()
         if self._progress is not None:
             self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
+
+    def _resident(self) -> Iterator[tuple[ResidentBlock, int]]:
+        """Blocks that are resident, each with the number of its SM."""
+        return ((block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks)
 
     def _report_deadlock(self) -> NoReturn:
         run = next((run for run in self.runs if not run.done.triggered), None)
@@ -226,7 +250,7 @@ class SimpyEngine:
                 f"the host program is stuck at {self.env.now:,} fs; still waiting: {waiting or 'the host'}"
             )
         left = run.trace.config.blocks - run.blocks_retired
-        stuck = [_who_waits(block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks]
+        stuck = [_who_waits(block, sm) for block, sm in self._resident()]
         raise DeadlockError(
             f"kernel {run.trace.name!r} is stuck at {self.env.now // self.gpu.sm_period_fs:,} cycles with "
             f"{left:,} block{'s' * (left != 1)} left; " + "; ".join(stuck[:8])

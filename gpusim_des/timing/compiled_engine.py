@@ -1,0 +1,282 @@
+"""Rule E2: the fast engine. The rules of one GPU's kernels run in compiled code; the host stays with SimPy.
+
+`compiled_loop` plays events until Python is needed: to read blocks from a trace, and to hear that a kernel has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from simpy import Event
+
+from gpusim_des.errors import TraceError
+from gpusim_des.timeline import BlockSpan, Timeline
+from gpusim_des.timing import compiled_layout as at
+from gpusim_des.timing.address_hash import access_pieces
+from gpusim_des.timing.compiled_history import Histories
+from gpusim_des.timing.compiled_jit import Words
+from gpusim_des.timing.compiled_loop import play
+from gpusim_des.timing.compiled_words import GpuWords
+from gpusim_des.timing.kernel_run import KernelRun
+from gpusim_des.timing.order import Kind, Occurrence, order
+from gpusim_des.timing.program import Program
+from gpusim_des.timing.resident_block import ResidentBlock
+from gpusim_des.timing.simpy_engine import SimpyEngine
+from gpusim_des.timing.use import Use
+from gpusim_des.trace import GLOBAL_OPS, HostProgram, OpClass, Stream, WarpTrace
+
+WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
+"""About how many warps, and words of their accesses, are read from a trace at a time."""
+
+EVENTS_AT_ONCE = 1 << 22
+"""Events after which the loop lets Python look at the world, for Ctrl-C: about a second."""
+
+AT_ONCE = 1
+"""Priority of what follows from an event of the host at the same instant: before all else (SimPy's own)."""
+
+NOTHING: NDArray[np.int64] = np.zeros(1, np.int64)
+
+
+class CompiledEngine(SimpyEngine):
+    """A GPU whose SMs and memory are words in one array; equal to `SimpyEngine` in every integer."""
+
+    def _build(self, *, history: bool) -> None:
+        if history:
+            raise TraceError("the compiled engine keeps no history of its servers; use engine='simpy'")
+        watched = {sm for sm in range(self.gpu.sms) if self.probe.watches(sm)}
+        self._gpu_words = GpuWords(self.gpu, caches=self.memory.caches, watched=watched)
+        self._histories = Histories(self.probe, self._gpu_words)
+        self._gpu_words.words[at.BUDGET] = EVENTS_AT_ONCE
+        self._places: dict[KernelRun, int] = {}
+        self._runs: dict[int, KernelRun] = {}
+        self._programs: dict[int, tuple[int, Program, NDArray[np.int64]]] = {}
+        """By the stream's identity: its place, itself made ready, and which of its global accesses are bulk copies."""
+        self._blocks_at_once = 1
+
+    # The host and the GPU take turns ----------------------------------------------------------------------------------
+
+    def _run_until(self, end: Event) -> None:
+        env = self.env
+        while end.callbacks is not None and not self._stop:
+            time_fs, priority = env.first
+            if time_fs == env.now and priority <= AT_ONCE:
+                env.step()
+                continue
+            asked = self._advance(time_fs, priority)
+            if asked == at.KERNEL_ENDED:
+                self._kernel_ends()
+            elif asked != at.PAUSED and time_fs != env.never:
+                env.step()
+            else:
+                self._come_to_now(order(Kind.HOST), lambda _: None)
+                if asked == at.NOTHING_LEFT:
+                    self._report_deadlock()
+
+    def play(self, program: HostProgram, max_cycles: int | None = None, *, ideal: bool = False) -> Timeline:
+        """Play kernels as `SimpyEngine.play` does; the host's calls and their ways must take no time.
+
+        Raises `ValueError` for anything else.
+        """
+        if not ideal:
+            raise ValueError("the compiled engine plays kernels without a host program so far; use engine='simpy'")
+        return super().play(program, max_cycles, ideal=True)
+
+    def _more_to_come(self) -> bool:
+        return bool(self._gpu_words.words[at.EVENTS]) or super()._more_to_come()
+
+    def _reach_limit(self, event: Any) -> None:
+        for run in self.runs:
+            self._read_counts(run)
+        super()._reach_limit(event)
+
+    def _cut(self, cycle: int) -> None:
+        gpu = self._gpu_words
+        gpu.words[at.CUT], gpu.words[at.BUDGET] = cycle + 1, 0
+        # Every warp may have as much to tell as at its exit, at the same time on all SMs.
+        gpu.words[at.MARGIN] *= self.gpu.sms
+        gpu.make_room()
+        play(*gpu.arrays(), cast("Words", NOTHING))
+        self._read_log()
+        for run in self.runs:
+            self._read_counts(run)
+
+    def _come_to_now(self, priority: int, what: Any) -> None:
+        """Let something happen on the host's side at the time at which the GPU is, before all else there."""
+        Occurrence(self.env, int(self._gpu_words.words[at.NOW]), priority, [what])
+        self.env.step()
+
+    def _advance(self, time_fs: int, priority: int) -> int:
+        """Let the GPU run until a kernel ends, nothing is left, or the host's next event comes first (T2)."""
+        words = self._gpu_words.words
+        # Priorities on the host's side lie between two kinds of events.
+        words[at.UNTIL_FS], words[at.UNTIL_PLACE] = time_fs, (priority + AT_ONCE >> 120) << 59
+        gpu, batch = self._gpu_words, NOTHING
+        while True:
+            asked = play(*gpu.arrays(), cast("Words", batch))
+            batch = NOTHING
+            self._read_log()
+            if asked == at.NEEDS_BLOCKS:
+                batch = self._read_blocks(int(gpu.words[at.WANTED]))
+            elif asked == at.NEEDS_ROOM:
+                gpu.make_room(int(gpu.words[at.MARGIN]))
+            elif asked != at.PAUSED or self._stop:
+                return asked
+
+    def _kernel_begins(self, run: KernelRun) -> None:
+        """Let the host's side hear that there is room for the kernel's first block."""
+        self._come_to_now(0, lambda _: run.begin())
+        while not run.begun.processed:
+            self.env.step()
+
+    def _kernel_ends(self) -> None:
+        words = self._gpu_words.words
+        run = self._runs[int(words[at.WANTED])]
+        words[at.WANTED] = 0
+        self._read_counts(run)
+        self._come_to_now(order(Kind.HOST, age=run.number), lambda _: run.done.succeed())
+
+    def _use(self) -> Use:
+        return self._gpu_words.use(self.env.now)
+
+    def _place_blocks(self, run: KernelRun, priority: int) -> None:
+        gpu = self._gpu_words
+        place = gpu.new_run(
+            {
+                at.R_NUMBER: run.number,
+                at.R_BLOCKS: run.trace.config.blocks,
+                at.R_WARPS: run.demand.warps,
+                at.R_REGISTERS: run.demand.registers_per_warp,
+                at.R_SHARED: run.demand.shared_bytes,
+                at.R_PRIORITY: priority,
+                at.R_END_FS: run.end_fs,
+                at.R_BATCH: gpu.take(WARPS_AT_ONCE),
+            }
+        )
+        self._places[run], self._runs[place] = place, run
+        gpu.words[at.NOW] = self.env.now
+        gpu.start(place, priority)
+
+    def _empty_l1(self, lines: int) -> None:
+        self._gpu_words.words[at.L1_LINES] = lines
+
+    # What the compiled loop needs -------------------------------------------------------------------------------------
+
+    def _read_blocks(self, place: int) -> NDArray[np.int64]:
+        """Read the next blocks of a kernel and write down what they will do, as `compiled_tape` takes it."""
+        run, gpu = self._runs[place], self._gpu_words
+        first = int(gpu.words[place + at.R_PLACED])
+        if not first:
+            self._kernel_begins(run)
+        count = min(self._blocks_at_once, run.trace.config.blocks - first)
+        warps = [warp for block in range(first, first + count) for warp in run.trace.block(block)]
+        programs = [self._program(run, warp.stream) for warp in warps]
+        heads = (
+            np.array([program[0] for program in programs], np.int64),
+            *(
+                np.array(lengths, np.int64)
+                for lengths in zip(*((len(w.footprint.quarter_cycles), len(w.bases)) for w in warps), strict=True)
+            ),
+        )
+        quarters = np.concatenate([warp.footprint.quarter_cycles for warp in warps])
+        accesses, pieces = self._accesses(warps, [program[2] for program in programs])
+        counts = np.array([count, run.trace.config.warps_per_block, len(quarters), len(accesses)], np.int64)
+        batch = np.concatenate([counts, np.stack(heads, axis=1).ravel(), quarters, accesses.ravel(), pieces.ravel()])
+        # A scoreboard and a block are stretches as well, and every stretch may be nearly twice as long as asked for.
+        slots = int(gpu.words[heads[0] + at.P_SLOTS].sum())
+        largest = int(accesses[:, 0].max()) if len(accesses) else 0
+        at_once = self.gpu.sub_partitions * (self.gpu.load_store_queue_depth + 1)
+        widest = max(len(program[1].ops) for program in programs)
+        watched = 8 * self.gpu.max_warps_per_sm * (widest + 64)
+        gpu.need_margin((1 << 14) + at_once * (64 * largest + 64) + 2 * slots // count + watched)
+        gpu.make_room(4 * len(batch) + 16 * len(warps))
+        wanted = count * WORDS_AT_ONCE // len(batch)
+        most = min(2 * count + 8, WARPS_AT_ONCE // run.demand.warps)
+        self._blocks_at_once = max(1, min(wanted, most))
+        return cast("NDArray[np.int64]", batch)
+
+    def _accesses(
+        self, warps: list[WarpTrace], bulk: list[NDArray[np.int64]]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Pieces and kind of every global access, and the pieces."""
+        if not any(len(warp.bases) for warp in warps):
+            return np.zeros((0, 2), np.int64), np.zeros((0, 6), np.int64)
+        pieces, channels, first = access_pieces(warps, self.gpu)
+        sizes = np.diff(np.append(first, len(channels)))
+        columns = (pieces.lines, pieces.masks, channels, pieces.sectors, pieces.granules, pieces.passes)
+        return np.stack([sizes, np.concatenate(bulk)], axis=1), np.stack(columns, axis=1)
+
+    def _program(self, run: KernelRun, stream: Stream) -> tuple[int, Program, NDArray[np.int64]]:
+        known = self._programs.get(id(stream))
+        if known is None:
+            program = run.program(stream)
+            bulk = np.array([op is OpClass.BULK_COPY for op in program.ops if op in GLOBAL_OPS], np.int64)
+            known = self._programs[id(stream)] = self._gpu_words.write_program(program), program, bulk
+        return known
+
+    # What the compiled loop has to tell -------------------------------------------------------------------------------
+
+    def _read_log(self) -> None:
+        """Read which blocks have retired, and what warps that are watched have done."""
+        gpu = self._gpu_words
+        records = gpu.log[: at.LOG_WORDS * int(gpu.words[at.LOGGED])].reshape(-1, at.LOG_WORDS)
+        gpu.words[at.LOGGED] = 0
+        programs = {place: program for place, program, _ in self._programs.values()}
+        for record in records.tolist():
+            if record[0] not in (at.LOG_BLOCK, at.LOG_CUT):
+                self._histories.read(record, programs)
+                continue
+            what, number, block, where, dispatched, end, start, last_exit = record
+            run = next(run for run in self.runs if run.number == number)
+            sm, slot = where >> 16, where & 0xFFFF
+            self.probe.block(BlockSpan(number, block, sm, slot, dispatched, end))
+            run.was_resident(sm, start, last_exit)
+            if what == at.LOG_CUT:
+                continue
+            run.blocks_retired += 1
+            if self._progress is not None:
+                self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
+
+    def _read_counts(self, run: KernelRun) -> None:
+        """Read what was counted for a kernel."""
+        place, words = self._places[run], self._gpu_words.words
+
+        def some(field: int, count: int) -> list[int]:
+            return cast("list[int]", words[place + field : place + field + count].tolist())
+
+        run.stalls, run.mix = some(at.R_STALLS, at.STATES), some(at.R_MIX, at.CLASSES)
+        run.quarter_cycles, run.pipe_parts = some(at.R_QUARTERS, at.CLASSES), some(at.R_PARTS, at.PIPES)
+        (run.resident_warp_cycles, run.thread_instructions) = some(at.R_RESIDENT, 2)
+        (run.l1_sectors, run.l1_hit_sectors, run.stored_sectors) = some(at.R_L1, 3)
+        (run.ideal_load_sectors, run.ideal_store_sectors) = some(at.R_IDEAL_LOADS, 2)
+        (run.l2_sectors, run.l2_hit_sectors, run.read_granules, run.write_granules) = some(at.R_L2, 4)
+        (run.blocks_placed,), (run.writes_under_way, run.end_fs) = some(at.R_PLACED, 1), some(at.R_WRITES, 2)
+
+    def _resident(self) -> Iterator[tuple[ResidentBlock, int]]:
+        """Look like the blocks that are resident, for the report of a deadlock."""
+        words = self._gpu_words.words
+        programs = {place: program for place, program, _ in self._programs.values()}
+        for number, sm in enumerate(self._gpu_words.sms):
+            slots = words[sm + at.M_SLOTS]
+            blocks = [b for b in words[slots : slots + self.gpu.max_blocks_per_sm].tolist() if b]
+            blocks.sort(key=lambda b: int(words[words[b + at.B_TABLE] + at.W_AGE]))
+            for b in blocks:
+                warps = []
+                for w in words[b + at.B_TABLE : b + at.B_TABLE + words[b + at.B_WARPS]].tolist():
+                    program = programs[int(words[w + at.W_PROGRAM])]
+                    warp = SimpleNamespace(
+                        number=int(words[w + at.W_NUMBER]),
+                        next=int(words[w + at.W_NEXT]),
+                        program=program,
+                        finished=int(words[w + at.W_NEXT]) == len(program.ops),
+                        waits_at_barrier=bool(words[w + at.W_AT_BARRIER]),
+                        blocked=bool(words[w + at.W_BLOCKED]),
+                        left=bool(words[w + at.W_LEFT]),
+                    )
+                    warps.append(warp)
+                run = self._runs[int(words[b + at.B_RUN])]
+                block = SimpleNamespace(run=run, block=int(words[b + at.B_NUMBER]), warps=warps)
+                yield cast("ResidentBlock", block), number

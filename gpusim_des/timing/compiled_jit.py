@@ -1,0 +1,44 @@
+"""The door to Numba: how functions of the compiled engine are compiled, and what they look like to a type checker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableSequence
+from typing import Any, TypeVar, cast
+
+from numba import njit, types
+from numba.extending import intrinsic
+
+Words = MutableSequence[int]
+"""A flat NumPy array of 64-bit integers, as a type checker sees it."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function that others call; it is kept on disk as a part of them."""
+    return cast("Function", njit(error_model="numpy")(function))
+
+
+def entrance(function: Function) -> Function:
+    """Compile a function that Python calls, and keep the result on disk.
+
+    Numba writes beside the package, or to a directory of the user where the package is read-only. It looks only at
+    the function's own file and at the values that it encloses to see whether something has changed: let it enclose a
+    digest of everything that it calls.
+    """
+    return cast("Function", njit(error_model="numpy", cache=True)(function))
+
+
+@intrinsic
+def _start_of(_: Any, array: Any) -> Any:
+    """Where the words of an array lie: a bare pointer costs no tests for negative numbers and no counting of users."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return context.make_array(signature.args[0])(context, builder, arguments[0]).data
+
+    pointer = cast("Any", types.CPointer)(types.int64)
+    return pointer(array), generate
+
+
+start_of = cast("Callable[[Words], Words]", _start_of)
+"""Bare words of an array, inside compiled code; the array must live on."""

@@ -1,0 +1,89 @@
+"""The compiled engine comes to the same timeline as the readable one, to the last integer (E2)."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from gpusim_des.errors import DeadlockError
+from gpusim_des.gpu import load_gpu
+from gpusim_des.timing.compiled_engine import CompiledEngine
+from gpusim_des.timing.simpy_engine import SimpyEngine
+from gpusim_des.timing.simulate import simulate
+from gpusim_des.trace import HostProgram, KernelTrace
+from tests.equality import Programs, any_programs, differences
+from tests.programs import BARRIER, TINY, atomic, bulk_copy, bulk_wait, chain, fp32, load, store, trace
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=any_programs())
+def test_engines_are_equal(case: Programs) -> None:
+    assert differences(case) == []
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=any_programs())
+def test_histories_of_warps_are_equal(case: Programs) -> None:
+    """Every state, every instruction, and what ended every wait."""
+    assert differences(case, "warp") == []
+
+
+def streaming(blocks: int, warps: int = 8) -> KernelTrace:
+    """Two loads, a sum and a store, each warp beside the one before."""
+    program = []
+    for block in range(blocks):
+        rows = [4 * (block * warps + w) for w in range(warps)]
+        program.append(
+            [
+                [
+                    load(range(r, r + 4)),
+                    load(range(r + 9000, r + 9004)),
+                    fp32(0, 1),
+                    store(range(r + 20000, r + 20004), 2),
+                ]
+                for r in rows
+            ]
+        )
+    return trace(*program)
+
+
+@pytest.mark.parametrize("name", ["v100-sxm2", "h100-sxm", "t4"])
+@pytest.mark.parametrize("caches", [True, False])
+def test_engines_are_equal_on_real_gpus(name: str, caches: bool) -> None:
+    """Many blocks at once, several batches of them, and kernels one after another that leave the L2 warm."""
+    gpu = load_gpu(name).slice(sms=4)
+    kernels = [streaming(300), trace(*[[chain(20)] * 4] * 90), streaming(40)]
+    engines = (SimpyEngine, CompiledEngine)
+    one, other = (engine(gpu, caches=caches).run(kernels, [0, 1, 0]) for engine in engines)
+    assert one == other
+    assert len(one.blocks) == 430
+
+
+def test_a_program_that_waits_for_stores_and_atomics_is_equal() -> None:
+    """M7, M8: full store buffers stop the load/store unit, and one address is fought for."""
+    gpu = TINY.replace(store_buffer="128 B", load_store_queue_depth=2)
+    fight = [store(range(8)), atomic([3], passes=[32]), load(range(4)), atomic([3, 9], 2), fp32(3)]
+    kernel = trace(*[[fight, fight[:3], fight]] * 9)
+    for caches in ("on", "off"):
+        one = simulate(gpu, [kernel] * 2, engine="simpy", caches=caches, streams=[0, 1])
+        assert one == simulate(gpu, [kernel] * 2, engine="compiled", caches=caches, streams=[0, 1])
+
+
+def test_deadlocks_are_told_in_the_same_words() -> None:
+    """A copy behind the wait for it never starts, and the barrier never fills."""
+    kernel = trace([[BARRIER, fp32()], [bulk_wait(1), bulk_copy(range(4), phase=1)], []], [[fp32()], [], []])
+    told = []
+    for engine in (SimpyEngine, CompiledEngine):
+        with pytest.raises(DeadlockError) as caught:
+            engine(TINY).run([kernel])
+        told.append(str(caught.value))
+    assert told[0] == told[1]
+
+
+def test_progress_is_told_block_by_block() -> None:
+    heard: list[tuple[str, int, int]] = []
+    simulate(TINY, [streaming(5)], engine="compiled", progress=lambda *what: heard.append(what))
+    assert heard == [("k", n, 5) for n in range(1, 6)]
+
+
+def test_what_is_not_played_yet_is_refused() -> None:
+    with pytest.raises(ValueError, match="engine = 'compiled' with a program"):
+        simulate(TINY, program=HostProgram([], []), engine="compiled")
