@@ -229,6 +229,9 @@ class Device(StreamFace):
         of every warp as well, on the SMs that ``watch`` lists, or on all). ``caches="off"`` sends every sector to HBM:
         the idealisation in which the textbook's formulas are exact.
 
+        ``engine="compiled"`` comes to the same timeline many times as fast; it compiles itself at its first use, about
+        half a minute, and keeps the result on disk. ``"simpy"`` is the readable engine, which ``"auto"`` means so far.
+
         Raises
         ------
         LaunchError
@@ -247,6 +250,7 @@ class Device(StreamFace):
                 "what was asked for before dev.forget_launches() is left out"
             )
         self._host.check_sources()
+        used = "compiled" if engine == "compiled" else "simpy"
         try:
             timeline = simulate(
                 self.gpu,
@@ -260,7 +264,7 @@ class Device(StreamFace):
             )
         except (CycleLimitError, SimulationInterrupted) as stop:
             if isinstance(stop.partial, Timeline):
-                stop.partial = Simulation(stop.partial, "simpy")
+                stop.partial = Simulation(stop.partial, used)
             raise
         self._event_times_fs = dict(timeline.event_times)
-        return Simulation(timeline, "simpy")
+        return Simulation(timeline, used)

@@ -17,7 +17,7 @@ class Simulation:
     timeline
         Who did what when (contract 2); views read it.
     engine
-        The engine that ran: ``"simpy"``.
+        The engine that ran: ``"simpy"`` or ``"compiled"``.
     """
 
     timeline: Timeline

@@ -3,12 +3,12 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gpusim_des.errors import DeadlockError
+from gpusim_des.errors import DeadlockError, TraceError
 from gpusim_des.gpu import load_gpu
 from gpusim_des.timing.compiled_engine import CompiledEngine
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.simulate import simulate
-from gpusim_des.trace import HostProgram, KernelTrace
+from gpusim_des.trace import KernelTrace
 from tests.equality import Programs, any_programs, differences
 from tests.programs import BARRIER, TINY, atomic, bulk_copy, bulk_wait, chain, fp32, load, store, trace
 
@@ -84,6 +84,6 @@ def test_progress_is_told_block_by_block() -> None:
     assert heard == [("k", n, 5) for n in range(1, 6)]
 
 
-def test_what_is_not_played_yet_is_refused() -> None:
-    with pytest.raises(ValueError, match="engine = 'compiled' with a program"):
-        simulate(TINY, program=HostProgram([], []), engine="compiled")
+def test_histories_of_servers_are_refused() -> None:
+    with pytest.raises(TraceError, match="keeps no history of its servers; use engine='simpy'"):
+        CompiledEngine(TINY, history=True)

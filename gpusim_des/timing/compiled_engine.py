@@ -14,20 +14,22 @@ from numpy.typing import NDArray
 from simpy import Event
 
 from gpusim_des.errors import TraceError
-from gpusim_des.timeline import BlockSpan, Timeline
+from gpusim_des.timeline import BlockSpan
 from gpusim_des.timing import compiled_layout as at
 from gpusim_des.timing.address_hash import access_pieces
+from gpusim_des.timing.compiled_dma import WordsPort
 from gpusim_des.timing.compiled_history import Histories
 from gpusim_des.timing.compiled_jit import Words
 from gpusim_des.timing.compiled_loop import play
 from gpusim_des.timing.compiled_words import GpuWords
+from gpusim_des.timing.dma import DmaPort
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.order import Kind, Occurrence, order
 from gpusim_des.timing.program import Program
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import GLOBAL_OPS, HostProgram, OpClass, Stream, WarpTrace
+from gpusim_des.trace import GLOBAL_OPS, OpClass, Stream, WarpTrace
 
 WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
 """About how many warps, and words of their accesses, are read from a trace at a time."""
@@ -76,15 +78,6 @@ class CompiledEngine(SimpyEngine):
                 if asked == at.NOTHING_LEFT:
                     self._report_deadlock()
 
-    def play(self, program: HostProgram, max_cycles: int | None = None, *, ideal: bool = False) -> Timeline:
-        """Play kernels as `SimpyEngine.play` does; the host's calls and their ways must take no time.
-
-        Raises `ValueError` for anything else.
-        """
-        if not ideal:
-            raise ValueError("the compiled engine plays kernels without a host program so far; use engine='simpy'")
-        return super().play(program, max_cycles, ideal=True)
-
     def _more_to_come(self) -> bool:
         return bool(self._gpu_words.words[at.EVENTS]) or super()._more_to_come()
 
@@ -112,8 +105,8 @@ class CompiledEngine(SimpyEngine):
     def _advance(self, time_fs: int, priority: int) -> int:
         """Let the GPU run until a kernel ends, nothing is left, or the host's next event comes first (T2)."""
         words = self._gpu_words.words
-        # Priorities on the host's side lie between two kinds of events.
-        words[at.UNTIL_FS], words[at.UNTIL_PLACE] = time_fs, (priority + AT_ONCE >> 120) << 59
+        # Priorities on the host's side lie between two kinds of events, or before all of them.
+        words[at.UNTIL_FS], words[at.UNTIL_PLACE] = time_fs, ((priority + AT_ONCE >> 120) - 1) << 59
         gpu, batch = self._gpu_words, NOTHING
         while True:
             asked = play(*gpu.arrays(), cast("Words", batch))
@@ -159,6 +152,9 @@ class CompiledEngine(SimpyEngine):
         self._places[run], self._runs[place] = place, run
         gpu.words[at.NOW] = self.env.now
         gpu.start(place, priority)
+
+    def _dma_port(self) -> DmaPort:
+        return WordsPort(self._gpu_words, caches=self.memory.caches)
 
     def _empty_l1(self, lines: int) -> None:
         self._gpu_words.words[at.L1_LINES] = lines

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableSequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit, types
@@ -27,6 +30,17 @@ def entrance(function: Function) -> Function:
     digest of everything that it calls.
     """
     return cast("Function", njit(error_model="numpy", cache=True)(function))
+
+
+@cache
+def digest() -> int:
+    """Digest of the sources of the compiled engine and of the numbers that they take from other files."""
+    folder = Path(__file__).parent
+    files = sorted(folder.glob("compiled_*.py"))
+    files += [folder / name for name in ("program.py", "cache.py", "server.py", "hbm.py", "order.py")]
+    files += [folder.parent / name for name in ("trace/operation.py", "timeline/states.py", "gpu/parameters.py")]
+    text = b"".join(path.read_bytes() for path in files)
+    return int.from_bytes(sha256(text).digest()[:7], "big") | 1
 
 
 @intrinsic

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from hashlib import sha256
-from pathlib import Path
 
 from gpusim_des.timing.compiled_arena import happen, release, remove_first
 from gpusim_des.timing.compiled_cache import empty, let_go
 from gpusim_des.timing.compiled_cut import cut
 from gpusim_des.timing.compiled_issue import dispatch, finish_if_through, retire, step, wake_dispatcher
-from gpusim_des.timing.compiled_jit import Words, compiled, entrance, start_of
+from gpusim_des.timing.compiled_jit import Words, compiled, digest, entrance, start_of
 from gpusim_des.timing.compiled_layout import (
     ATOMIC_ARRIVES,
     ATOMIC_PERFORMS,
@@ -172,14 +170,14 @@ def _happens(m: Words, h: Words, lg: Words, what: int, to: int) -> int:
     return 0
 
 
-def _loop(digest: int) -> Callable[[Words, Words, Words, Words], int]:
+def _loop(known: int) -> Callable[[Words, Words, Words, Words], int]:
     """Make the loop; it encloses a digest of all that it calls, so that an old one on disk is not taken for it."""
 
     def play(words: Words, events: Words, records: Words, batch: Words) -> int:
         """Play until Python is needed; returns for what."""
         m, h, lg = start_of(words), start_of(events), start_of(records)
         asked = NEEDS_BLOCKS if _take_up(m, h, lg, start_of(batch)) else 0
-        budget = m[BUDGET] if digest else 0
+        budget = m[BUDGET] if known else 0
         while not asked:
             room = min(len(words) - m[NEXT_WORD], len(events) - EVENT_WORDS * m[EVENTS])
             if not m[EVENTS]:
@@ -201,13 +199,4 @@ def _loop(digest: int) -> Callable[[Words, Words, Words, Words], int]:
     return entrance(play)
 
 
-def _digest() -> int:
-    """Digest of the sources of the compiled engine and of the numbers that they take from other files."""
-    folder = Path(__file__).parent
-    files = sorted(folder.glob("compiled_*.py"))
-    files += [folder / name for name in ("program.py", "server.py", "hbm.py", "order.py")]
-    text = b"".join(path.read_bytes() for path in files)
-    return int.from_bytes(sha256(text).digest()[:7], "big") | 1
-
-
-play = _loop(_digest())
+play = _loop(digest())

@@ -74,7 +74,8 @@ def serve(m: Words, v: int, arrival: int, service: int) -> int:
 
 
 @compiled
-def _channel_read(m: Words, v: int, arrival: int, granules: int) -> int:
+def channel_read(m: Words, v: int, arrival: int, granules: int) -> int:
+    """Accept a read of a channel; returns when its last granule has left it."""
     served = m[v + V_SERVED]
     m[v + V_LAST_READ] = served
     mixed = served - m[v + V_LAST_WRITE] <= MIX_WINDOW
@@ -82,7 +83,8 @@ def _channel_read(m: Words, v: int, arrival: int, granules: int) -> int:
 
 
 @compiled
-def _channel_write(m: Words, v: int, arrival: int, granules: int) -> int:
+def channel_write(m: Words, v: int, arrival: int, granules: int) -> int:
+    """Accept a write to a channel; returns when its last granule is in memory."""
     served = m[v + V_SERVED]
     m[v + V_LAST_WRITE] = served
     mixed = served - m[v + V_LAST_READ] <= MIX_WINDOW
@@ -128,7 +130,7 @@ def _allocate_line(m: Words, z: int, number: int, leaves: int, run: int) -> int:
         if m[old + X_DIRTY]:
             granules = _granules(m, m[old + X_DIRTY])
             m[run + R_WRITTEN] += granules
-            _channel_write(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules)
+            channel_write(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules)
         discard(m, old, False)
     return enter(m, home, number)
 
@@ -145,7 +147,7 @@ def _read_home(m: Words, z: int, number: int, mask: int, leaves: int, run: int) 
         fetched = _paired(m, missing) & ~m[x + X_VALID]
         granules = _granules(m, missing)
         m[run + R_READS] += granules
-        there = _channel_read(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules) + m[FROM_DRAM_FS]
+        there = channel_read(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules) + m[FROM_DRAM_FS]
         m[x + X_VALID] |= fetched
         add_fill(m, x, fetched, there)
         ready = max(ready, there)
@@ -204,7 +206,7 @@ def slice_read(m: Words, now: int, t: int) -> int:
     z, run = _slice_of(m, t), m[t + T_RUN]
     if not m[CACHES]:
         m[run + R_READS] += m[t + T_GRANULES]
-        return _channel_read(m, z + Z_CHANNEL, now, m[t + T_GRANULES])
+        return channel_read(m, z + Z_CHANNEL, now, m[t + T_GRANULES])
     leaves = serve(m, z + Z_SERVER, now, m[t + T_SECTORS] * m[L2_SECTOR_FS])
     m[run + R_L2] += m[t + T_SECTORS]
     ready = leaves
@@ -225,7 +227,7 @@ def slice_write(m: Words, now: int, t: int) -> int:
     z, run = _slice_of(m, t), m[t + T_RUN]
     if not m[CACHES]:
         m[run + R_WRITTEN] += m[t + T_GRANULES]
-        return _channel_write(m, z + Z_CHANNEL, now, m[t + T_GRANULES])
+        return channel_write(m, z + Z_CHANNEL, now, m[t + T_GRANULES])
     leaves = serve(m, z + Z_SERVER, now, m[t + T_SECTORS] * m[L2_SECTOR_FS])
     accepted = leaves
     for k in range(m[t + T_LINE_COUNT]):

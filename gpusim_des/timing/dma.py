@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from simpy import Event
 
 from gpusim_des import units
@@ -33,6 +34,44 @@ class DmaTraffic:
         self.l2_hit_sectors = 0
 
 
+class DmaPort(Protocol):
+    """The way of copies into slices and channels, past the SMs' ports."""
+
+    caches: bool
+
+    def lines(
+        self, now_fs: int, lines: NDArray[np.int64], channels: NDArray[np.int64], count: DmaTraffic, *, writes: bool
+    ) -> None:
+        """Read or write whole lines in the slices of their channels."""
+
+    def granules(self, now_fs: int, channel: int, granules: int, *, writes: bool) -> int:
+        """Read or write granules of a channel; returns when the last one is through, in femtoseconds."""
+
+
+class SlicePort:
+    """Copies' way into the slices of the SimPy engine."""
+
+    def __init__(self, memory: MemoryPath) -> None:
+        self.caches = memory.caches
+        self._slices = memory.slices
+
+    def lines(
+        self, now_fs: int, lines: NDArray[np.int64], channels: NDArray[np.int64], count: DmaTraffic, *, writes: bool
+    ) -> None:
+        """Read or write whole lines in the slices of their channels."""
+        for line, channel in zip(lines.tolist(), channels.tolist(), strict=True):
+            packet = Packet(channel, SECTORS_PER_LINE, SECTORS_PER_LINE, ((line, WHOLE_LINE),), 0)
+            if writes:
+                self._slices[channel].write(now_fs, packet, 0, count)
+            else:
+                self._slices[channel].read(now_fs, packet, 0, count)
+
+    def granules(self, now_fs: int, channel: int, granules: int, *, writes: bool) -> int:
+        """Read or write granules of a channel; returns when the last one is through, in femtoseconds."""
+        server = self._slices[channel].channel
+        return server.write(now_fs, granules) if writes else server.read(now_fs, granules)
+
+
 class MemoryTraffic:
     """Moves whole lines between the copy engines, the L2 and HBM.
 
@@ -40,10 +79,10 @@ class MemoryTraffic:
     afterwards; what comes before would be driven out by it and goes to the channels directly.
     """
 
-    def __init__(self, env: Environment, gpu: GPU, memory: MemoryPath) -> None:
+    def __init__(self, env: Environment, gpu: GPU, port: DmaPort) -> None:
         self._env = env
         self._gpu = gpu
-        self._memory = memory
+        self._port = port
 
     def stream(
         self, address: int, nbytes: int, duration_fs: int, delay_fs: int, count: DmaTraffic, *, writes: bool
@@ -57,7 +96,7 @@ class MemoryTraffic:
                 yield self._env.timeout(due - self._env.now)
             first, last = (address + nbytes * part // chunks for part in (chunk, chunk + 1))
             kept = address + nbytes - self._gpu.l2_bytes
-            self._move(first, last, count, through_l2=self._memory.caches and last > kept, writes=writes)
+            self._move(first, last, count, through_l2=self._port.caches and last > kept, writes=writes)
 
     def fill(self, address: int, nbytes: int, count: DmaTraffic, *, reads: bool) -> Generator[Event, Any, None]:
         """Process of a memset, or of a copy within the device, at the speed of HBM; ends with its last granule."""
@@ -82,14 +121,8 @@ class MemoryTraffic:
             self._direct(first, last, count, writes=writes)
             return
         lines = np.arange(first // LINE_BYTES, -(-last // LINE_BYTES))
-        channels = channels_of(lines * SECTORS_PER_LINE, self._gpu).tolist()
-        now, slices = self._env.now, self._memory.slices
-        for line, channel in zip(lines.tolist(), channels, strict=True):
-            packet = Packet(channel, SECTORS_PER_LINE, SECTORS_PER_LINE, ((line, WHOLE_LINE),), 0)
-            if writes:
-                slices[channel].write(now, packet, 0, count)
-            else:
-                slices[channel].read(now, packet, 0, count)
+        channels = channels_of(lines * SECTORS_PER_LINE, self._gpu)
+        self._port.lines(self._env.now, lines, channels, count, writes=writes)
 
     def _direct(self, first: int, last: int, count: DmaTraffic, *, writes: bool) -> int:
         """Deal the granules of a range out to the channels in turn; returns when the last one is through."""
@@ -98,12 +131,12 @@ class MemoryTraffic:
             count.write_granules += granules
         else:
             count.read_granules += granules
-        each, more = divmod(granules, len(self._memory.slices))
+        each, more = divmod(granules, self._gpu.dram_channels)
         end = now = self._env.now
         start = first // self._gpu.channel_interleave_bytes
-        for turn in range(len(self._memory.slices)):
+        for turn in range(self._gpu.dram_channels):
             share = each + (turn < more)
             if share:
-                channel = self._memory.slices[(start + turn) % len(self._memory.slices)].channel
-                end = max(end, channel.write(now, share) if writes else channel.read(now, share))
+                channel = (start + turn) % self._gpu.dram_channels
+                end = max(end, self._port.granules(now, channel, share, writes=writes))
         return end

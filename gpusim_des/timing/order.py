@@ -42,7 +42,8 @@ class Kind(IntEnum):
     HOST = 5
 
 
-_KINDS = tuple(int(kind) << 120 for kind in Kind)
+_KINDS = tuple((int(kind) + 1) << 120 for kind in Kind)
+"""Behind SimPy's own priorities, 0 and 1: what a process of the host waited for happens before anything of the GPU."""
 
 
 def order(kind: Kind, sm: int = 0, sub_partition: int = 0, age: int = 0, instruction: int = 0, part: int = 0) -> int:
@@ -54,7 +55,7 @@ def order(kind: Kind, sm: int = 0, sub_partition: int = 0, age: int = 0, instruc
     return _KINDS[kind] | sm << 104 | sub_partition << 96 | age << 48 | instruction << 16 | part
 
 
-LAST = len(Kind) << 120
+LAST = (len(Kind) + 1) << 120
 """Priority behind everything else at one instant."""
 
 

@@ -13,7 +13,7 @@ from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.block_scheduler import BlockScheduler
 from gpusim_des.timing.device_operations import DeviceOperations
-from gpusim_des.timing.dma import MemoryTraffic
+from gpusim_des.timing.dma import DmaPort, MemoryTraffic, SlicePort
 from gpusim_des.timing.host_thread import HostThread
 from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.kernel_run import KernelRun
@@ -106,7 +106,7 @@ class SimpyEngine:
         """
         self.stream_names = {stream.number: stream.name for stream in program.streams}
         priorities = {stream.number: stream.priority for stream in program.streams}
-        traffic = MemoryTraffic(self.env, self.gpu, self.memory)
+        traffic = MemoryTraffic(self.env, self.gpu, self._dma_port())
         self.device = DeviceOperations(self.env, self.gpu, traffic, self._start_kernel, priorities, ideal=ideal)
         self.host = HostThread(self.env, self.gpu, program, self.device, ideal=ideal)
         host = self.env.process(self.host.run())
@@ -223,6 +223,10 @@ class SimpyEngine:
     def _use(self) -> Use:
         """How busy the memory system has been until now."""
         return self.memory.use(self.env.now)
+
+    def _dma_port(self) -> DmaPort:
+        """Where copies enter the memory system."""
+        return SlicePort(self.memory)
 
     def _place_blocks(self, run: KernelRun, priority: int) -> None:
         """Let the block scheduler begin with a kernel's blocks (G1, G2)."""

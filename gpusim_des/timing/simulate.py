@@ -42,9 +42,8 @@ def simulate(
     program
         What a host program asked for; `traces` and `streams` are not given then.
     engine
-        ``"simpy"``, the readable engine; ``"compiled"``, the fast one, which comes to the same timeline. It does not
-        play host programs yet, and compiles itself at its first use, which takes about half a minute once.
-        ``"auto"`` chooses the readable one so far.
+        ``"simpy"``, the readable engine; ``"compiled"``, the fast one, which comes to the same timeline and compiles
+        itself at its first use, which takes about half a minute once. ``"auto"`` chooses the readable one so far.
     caches
         ``"on"``: L1 and L2 as on the chip. ``"off"``: every sector travels to HBM (M9), the idealisation in which the
         textbook's formulas are exact.
@@ -62,8 +61,8 @@ def simulate(
     Raises
     ------
     ValueError
-        For an unknown engine, cache mode or level of detail, SMs that the GPU does not have, streams that do not
-        match the kernels, or a host program for the compiled engine.
+        For an unknown engine, cache mode or level of detail, SMs that the GPU does not have, or streams that do not
+        match the kernels.
     TraceError
         If a kernel uses instructions that the GPU does not have.
     LaunchError, DeadlockError, CycleLimitError, SimulationInterrupted
@@ -95,18 +94,13 @@ def simulate(
         raise ValueError("program = … holds the kernels and their streams: leave traces and streams out")
     for trace in traces if program is None else program.traces():
         _refuse_unplayable(gpu, trace)
-    kind = _compiled_engine(program) if engine == "compiled" else SimpyEngine
+    kind = _compiled_engine() if engine == "compiled" else SimpyEngine
     player = kind(gpu, detail, progress, caches=caches == "on", watch=watch)
     return player.run(traces, streams, limit) if program is None else player.play(program, limit)
 
 
-def _compiled_engine(program: HostProgram | None) -> type[SimpyEngine]:
-    """Refuse what the compiled engine does not play yet, and load it: only who asks for it has to wait for that."""
-    if program is not None:
-        raise ValueError(
-            "engine = 'compiled' with a program: the compiled engine plays kernels without a host program so far; "
-            "use engine='simpy'"
-        )
+def _compiled_engine() -> type[SimpyEngine]:
+    """Load the compiled engine: only who asks for it has to wait for Numba."""
     module = import_module("gpusim_des.timing.compiled_engine")
     return cast("type[SimpyEngine]", module.CompiledEngine)
 
