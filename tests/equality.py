@@ -84,7 +84,7 @@ def differences(case: Programs, detail: Detail = "sm") -> list[str]:
     if isinstance(readable, str) or isinstance(fast, str):
         return [f"simpy: {readable}", f"compiled: {fast}"]
     found = []
-    for one, other in zip(readable.kernels, fast.kernels, strict=True):
+    for one, other in zip(readable.kernels, fast.kernels, strict=False):
         found += [
             f"{one.name}.{name}: {value!r} in simpy, {getattr(other, name)!r} in compiled"
             for name, value in vars(one).items()

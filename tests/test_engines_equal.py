@@ -1,10 +1,13 @@
 """The compiled engine comes to the same timeline as the readable one, to the last integer (E2)."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gpusim_des.errors import DeadlockError, TraceError
+from gpusim_des.errors import DeadlockError, SimulationInterrupted, TraceError
 from gpusim_des.gpu import load_gpu
+from gpusim_des.timeline import Timeline
 from gpusim_des.timing.compiled_engine import CompiledEngine
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.simulate import simulate
@@ -87,3 +90,29 @@ def test_progress_is_told_block_by_block() -> None:
 def test_histories_of_servers_are_refused() -> None:
     with pytest.raises(TraceError, match="keeps no history of its servers; use engine='simpy'"):
         CompiledEngine(TINY, history=True)
+
+
+def test_kernels_that_end_at_one_instant_make_way_in_the_order_of_issue() -> None:
+    """H1: both ends are known before one of those that wait is chosen."""
+    kernels = [trace([chain(length)]) for length in (9, 9, 5, 7, 3)]
+    gpu = TINY.replace(max_concurrent_kernels=2)
+    for streams in ([0, 1, 2, 0, 1], [0, 1, 1, 0, 2]):
+        one, other = (engine(gpu).run(kernels, streams) for engine in (SimpyEngine, CompiledEngine))
+        assert one == other
+
+
+def test_an_interrupt_leaves_what_was_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpusim_des.timing.compiled_engine.EVENTS_AT_ONCE", 40)
+
+    def once(_: str, retired: int, __: int) -> None:
+        if retired == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(SimulationInterrupted, match="simulation interrupted at") as caught:
+        simulate(TINY, [streaming(60)], engine="compiled", progress=once)
+    partial = caught.value.partial
+    assert isinstance(partial, Timeline)
+    assert not partial.complete
+    (kernel,) = partial.kernels
+    assert 0 < kernel.warp_instructions < 60 * 8 * 4
+    assert sum(kernel.stalls.values()) == kernel.resident_warp_cycles

@@ -66,7 +66,13 @@ def packets_of(warps: list[WarpTrace], gpu: GPU) -> list[list[Packets]]:
     accesses = [len(w.bases) for w in warps]
     if not any(accesses):
         return [[] for _ in warps]
-    pieces, channel_numbers, first = access_pieces(warps, gpu)
+    pieces, channel_numbers, first = access_pieces(
+        np.concatenate([np.diff(w.footprint.starts) for w in warps]),
+        np.concatenate([w.bases for w in warps]),
+        np.concatenate([w.footprint.offsets for w in warps]),
+        np.concatenate([w.footprint.sector_passes for w in warps]).astype(np.int64),
+        gpu,
+    )
     channels, lines, masks = channel_numbers.tolist(), pieces.lines.tolist(), pieces.masks.tolist()
     sector_counts, granule_counts, pass_counts = (
         pieces.sectors.tolist(),
@@ -111,18 +117,20 @@ class Pieces(NamedTuple):
     passes: NDArray[np.int64]
 
 
-def access_pieces(warps: list[WarpTrace], gpu: GPU) -> tuple[Pieces, NDArray[np.int64], NDArray[np.int64]]:
-    """Lines of all global accesses of some warps, the channel of each, and where each access begins among them."""
-    # Many warps share one footprint (W3).
-    shapes = {id(w.footprint): w.footprint for w in warps}
-    sizes_of = {key: np.diff(footprint.starts) for key, footprint in shapes.items()}
-    passes_of = {key: footprint.sector_passes for key, footprint in shapes.items()}
-    sizes = np.concatenate([sizes_of[id(w.footprint)] for w in warps])
-    bases = np.concatenate([w.bases for w in warps])
-    sectors = np.concatenate([w.footprint.offsets for w in warps]) + np.repeat(bases, sizes)
+def access_pieces(
+    sizes: NDArray[np.int64],
+    bases: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    passes: NDArray[np.int64],
+    gpu: GPU,
+) -> tuple[Pieces, NDArray[np.int64], NDArray[np.int64]]:
+    """Lines of some global accesses, the channel of each, and where each access begins among them.
+
+    An access has `sizes` sectors: its base plus the offsets, which lie one access after another, as the passes do.
+    """
+    sectors = offsets + np.repeat(bases, sizes)
     starts = np.cumsum(sizes) - sizes
     granules = sectors // (gpu.dram_granule_bytes // SECTOR_BYTES)
-    passes = np.concatenate([passes_of[id(w.footprint)] for w in warps]).astype(np.int64)
     pieces = _line_pieces(sectors, starts, granules, passes)
     channels = channels_of(pieces.lines * SECTORS_PER_LINE, gpu)
     return pieces, channels, np.searchsorted(pieces.starts, starts)

@@ -16,7 +16,7 @@ from simpy import Event
 from gpusim_des.errors import TraceError
 from gpusim_des.timeline import BlockSpan
 from gpusim_des.timing import compiled_layout as at
-from gpusim_des.timing.address_hash import access_pieces
+from gpusim_des.timing.compiled_batch import ReadyStream, read_batch
 from gpusim_des.timing.compiled_dma import WordsPort
 from gpusim_des.timing.compiled_history import Histories
 from gpusim_des.timing.compiled_jit import Words
@@ -29,7 +29,7 @@ from gpusim_des.timing.program import Program
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import GLOBAL_OPS, OpClass, Stream, WarpTrace
+from gpusim_des.trace import GLOBAL_OPS, OpClass
 
 WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
 """About how many warps, and words of their accesses, are read from a trace at a time."""
@@ -49,14 +49,14 @@ class CompiledEngine(SimpyEngine):
     def _build(self, *, history: bool) -> None:
         if history:
             raise TraceError("the compiled engine keeps no history of its servers; use engine='simpy'")
-        watched = {sm for sm in range(self.gpu.sms) if self.probe.watches(sm)}
-        self._gpu_words = GpuWords(self.gpu, caches=self.memory.caches, watched=watched)
+        self._watched = {sm for sm in range(self.gpu.sms) if self.probe.watches(sm)}
+        self._gpu_words = GpuWords(self.gpu, caches=self.memory.caches, watched=self._watched)
         self._histories = Histories(self.probe, self._gpu_words)
         self._gpu_words.words[at.BUDGET] = EVENTS_AT_ONCE
         self._places: dict[KernelRun, int] = {}
         self._runs: dict[int, KernelRun] = {}
-        self._programs: dict[int, tuple[int, Program, NDArray[np.int64]]] = {}
-        """By the stream's identity: its place, itself made ready, and which of its global accesses are bulk copies."""
+        self._programs: dict[int, tuple[Program, ReadyStream]] = {}
+        """By the stream's identity; streams live as long as their traces."""
         self._blocks_at_once = 1
 
     # The host and the GPU take turns ----------------------------------------------------------------------------------
@@ -162,56 +162,40 @@ class CompiledEngine(SimpyEngine):
     # What the compiled loop needs -------------------------------------------------------------------------------------
 
     def _read_blocks(self, place: int) -> NDArray[np.int64]:
-        """Read the next blocks of a kernel and write down what they will do, as `compiled_tape` takes it."""
+        """Read the next blocks of a kernel, and make room for what they can do at one instant."""
         run, gpu = self._runs[place], self._gpu_words
         first = int(gpu.words[place + at.R_PLACED])
         if not first:
             self._kernel_begins(run)
         count = min(self._blocks_at_once, run.trace.config.blocks - first)
-        warps = [warp for block in range(first, first + count) for warp in run.trace.block(block)]
-        programs = [self._program(run, warp.stream) for warp in warps]
-        heads = (
-            np.array([program[0] for program in programs], np.int64),
-            *(
-                np.array(lengths, np.int64)
-                for lengths in zip(*((len(w.footprint.quarter_cycles), len(w.bases)) for w in warps), strict=True)
-            ),
-        )
-        quarters = np.concatenate([warp.footprint.quarter_cycles for warp in warps])
-        accesses, pieces = self._accesses(warps, [program[2] for program in programs])
-        counts = np.array([count, run.trace.config.warps_per_block, len(quarters), len(accesses)], np.int64)
-        batch = np.concatenate([counts, np.stack(heads, axis=1).ravel(), quarters, accesses.ravel(), pieces.ravel()])
-        # A scoreboard and a block are stretches as well, and every stretch may be nearly twice as long as asked for.
-        slots = int(gpu.words[heads[0] + at.P_SLOTS].sum())
-        largest = int(accesses[:, 0].max()) if len(accesses) else 0
+        batch = read_batch(run.trace, first, count, self.gpu, lambda number: self._ready(run, number))
+        # Scoreboards, warps and tapes are stretches that may be nearly twice as long as what they hold.
+        warps = batch.blocks * run.demand.warps
         at_once = self.gpu.sub_partitions * (self.gpu.load_store_queue_depth + 1)
-        widest = max(len(program[1].ops) for program in programs)
-        watched = 8 * self.gpu.max_warps_per_sm * (widest + 64)
-        gpu.need_margin((1 << 14) + at_once * (64 * largest + 64) + 2 * slots // count + watched)
-        gpu.make_room(4 * len(batch) + 16 * len(warps))
-        wanted = count * WORDS_AT_ONCE // len(batch)
-        most = min(2 * count + 8, WARPS_AT_ONCE // run.demand.warps)
+        block = run.demand.warps * (2 * batch.slots + 2 * at.PHASE_WORDS * batch.phases + 256)
+        told = self.gpu.max_warps_per_sm * (batch.longest + 64) if self._watched else self.gpu.max_blocks_per_sm
+        gpu.need_margin((1 << 14) + at_once * (64 * batch.widest + 64) + block + at.LOG_WORDS * told)
+        gpu.make_room(4 * len(batch.words) + 16 * warps)
+        wanted = batch.blocks * WORDS_AT_ONCE // len(batch.words)
+        most = min(2 * batch.blocks + 8, WARPS_AT_ONCE // run.demand.warps)
         self._blocks_at_once = max(1, min(wanted, most))
-        return cast("NDArray[np.int64]", batch)
+        return batch.words
 
-    def _accesses(
-        self, warps: list[WarpTrace], bulk: list[NDArray[np.int64]]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Pieces and kind of every global access, and the pieces."""
-        if not any(len(warp.bases) for warp in warps):
-            return np.zeros((0, 2), np.int64), np.zeros((0, 6), np.int64)
-        pieces, channels, first = access_pieces(warps, self.gpu)
-        sizes = np.diff(np.append(first, len(channels)))
-        columns = (pieces.lines, pieces.masks, channels, pieces.sectors, pieces.granules, pieces.passes)
-        return np.stack([sizes, np.concatenate(bulk)], axis=1), np.stack(columns, axis=1)
-
-    def _program(self, run: KernelRun, stream: Stream) -> tuple[int, Program, NDArray[np.int64]]:
+    def _ready(self, run: KernelRun, number: int) -> ReadyStream:
+        """Return a stream of a kernel as it lies among the words, written there when it is met for the first time."""
+        stream = run.trace.streams[number]
         known = self._programs.get(id(stream))
         if known is None:
             program = run.program(stream)
             bulk = np.array([op is OpClass.BULK_COPY for op in program.ops if op in GLOBAL_OPS], np.int64)
-            known = self._programs[id(stream)] = self._gpu_words.write_program(program), program, bulk
-        return known
+            place = self._gpu_words.write_program(program)
+            slots = int(self._gpu_words.words[place + at.P_SLOTS])
+            ready = ReadyStream(place, slots, len(program.bulk_copies), len(program.ops), bulk)
+            known = self._programs[id(stream)] = program, ready
+        return known[1]
+
+    def _programs_by_place(self) -> dict[int, Program]:
+        return {stream.place: program for program, stream in self._programs.values()}
 
     # What the compiled loop has to tell -------------------------------------------------------------------------------
 
@@ -220,7 +204,7 @@ class CompiledEngine(SimpyEngine):
         gpu = self._gpu_words
         records = gpu.log[: at.LOG_WORDS * int(gpu.words[at.LOGGED])].reshape(-1, at.LOG_WORDS)
         gpu.words[at.LOGGED] = 0
-        programs = {place: program for place, program, _ in self._programs.values()}
+        programs = self._programs_by_place()
         for record in records.tolist():
             if record[0] not in (at.LOG_BLOCK, at.LOG_CUT):
                 self._histories.read(record, programs)
@@ -254,7 +238,7 @@ class CompiledEngine(SimpyEngine):
     def _resident(self) -> Iterator[tuple[ResidentBlock, int]]:
         """Look like the blocks that are resident, for the report of a deadlock."""
         words = self._gpu_words.words
-        programs = {place: program for place, program, _ in self._programs.values()}
+        programs = self._programs_by_place()
         for number, sm in enumerate(self._gpu_words.sms):
             slots = words[sm + at.M_SLOTS]
             blocks = [b for b in words[slots : slots + self.gpu.max_blocks_per_sm].tolist() if b]

@@ -25,8 +25,8 @@ class GpuWords:
 
     def __init__(self, gpu: GPU, *, caches: bool, watched: set[int]) -> None:
         self.gpu = gpu
-        self.words: NDArray[np.int64] = np.zeros(1 << 18, np.int64)
-        self.events: NDArray[np.int64] = np.zeros(1 << 16, np.int64)
+        self.words: NDArray[np.int64] = np.zeros(1 << 22, np.int64)
+        self.events: NDArray[np.int64] = np.zeros(1 << 18, np.int64)
         self.log: NDArray[np.int64] = np.zeros(1 << 16, np.int64)
         self.words[at.NEXT_WORD] = at.HEADER_WORDS
         self.words[at.MARGIN] = 1 << 12

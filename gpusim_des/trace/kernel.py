@@ -142,12 +142,7 @@ class KernelTrace:
 
     def block(self, block: int) -> list[WarpTrace]:
         """Warps of block number `block`, in order."""
-        number = int(self._chunk_of[block]) if 0 <= block < self.config.blocks else -1
-        if number < 0:
-            raise TraceError(f"block {block} of kernel {self.name!r} was never recorded")
-        if self._open is None or self._open[0] != number:
-            self._open = (number, TraceChunk(*self._store.get(number)), {})
-        _, chunk, footprints = self._open
+        chunk, footprints = self._chunk(block)
         row = int(self._row_of[block])
         warps = []
         for w, (s, f) in enumerate(zip(chunk.streams[row].tolist(), chunk.footprints[row].tolist(), strict=True)):
@@ -157,6 +152,25 @@ class KernelTrace:
             bases = chunk.bases[chunk.base_start[first] : chunk.base_start[first + 1]]
             warps.append(WarpTrace(self.streams[s], footprints[f], bases))
         return warps
+
+    def rows(self, first: int, count: int) -> tuple[TraceChunk, NDArray[np.int32]]:
+        """Chunk of block number `first`, and the rows there of that block and the next ones, `count` at most.
+
+        It ends before the first block that lies in another chunk.
+        """
+        chunk, _ = self._chunk(first)
+        numbers = self._chunk_of[first : first + count]
+        together = int(np.argmin(np.append(numbers == numbers[0], False)))
+        return chunk, self._row_of[first : first + together]
+
+    def _chunk(self, block: int) -> tuple[TraceChunk, dict[int, Footprint]]:
+        """Open the chunk of a block; returns it with the footprints that were looked at."""
+        number = int(self._chunk_of[block]) if 0 <= block < self.config.blocks else -1
+        if number < 0:
+            raise TraceError(f"block {block} of kernel {self.name!r} was never recorded")
+        if self._open is None or self._open[0] != number:
+            self._open = (number, TraceChunk(*self._store.get(number)), {})
+        return self._open[1:]
 
     def __iter__(self) -> Iterator[list[WarpTrace]]:
         return (self.block(b) for b in range(self.config.blocks))
