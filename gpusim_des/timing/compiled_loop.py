@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpusim_des.timing.compiled_arena import happen, release, remove_first
+from gpusim_des.timing.compiled_blocks import dispatch, finish_if_through, retire, wake_dispatcher
 from gpusim_des.timing.compiled_cache import empty, let_go
 from gpusim_des.timing.compiled_cut import cut
-from gpusim_des.timing.compiled_issue import dispatch, finish_if_through, retire, step, wake_dispatcher
+from gpusim_des.timing.compiled_issue import step
 from gpusim_des.timing.compiled_jit import Words, compiled, digest, entrance, start_of
 from gpusim_des.timing.compiled_layout import (
     ATOMIC_ARRIVES,
