@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from gpusim_des.errors import TraceError
 from gpusim_des.gpu import GPU
 from gpusim_des.timing.address_hash import access_pieces
 from gpusim_des.trace import KernelTrace
@@ -24,6 +25,8 @@ class ReadyStream(NamedTuple):
     phases: int
     """Phases of barriers that its bulk copies count for."""
     length: int
+    memory: int
+    """Its instructions that pass through the load/store unit."""
     bulk: Array
     """For every global access whether it is a bulk copy."""
 
@@ -53,11 +56,17 @@ def read_batch(trace: KernelTrace, first: int, count: int, gpu: GPU, ready: Call
     row = (rows[:, None].astype(np.int64) * warps + np.arange(warps)).ravel()
     quarters = _gather(chunk.quarter_cycles, chunk.quarter_start[f], np.diff(chunk.quarter_start)[f])
     accesses = np.diff(chunk.base_start)[row]
+    fits = np.diff(chunk.quarter_start)[f] == np.array([s.memory for s in streams])[of_warp]
+    fits &= accesses == np.array([len(s.bulk) for s in streams])[of_warp]
+    if warps != trace.config.warps_per_block or not fits.all():
+        raise TraceError(f"block {first} of kernel {trace.name!r} or one after it: footprints do not fit the streams")
     heads = np.stack([np.array([s.place for s in streams])[of_warp], np.diff(chunk.quarter_start)[f], accesses], axis=1)
     kinds, pieces = np.zeros((0, 2), np.int64), np.zeros((0, 6), np.int64)
     if accesses.any():
         sizes = _gather(np.diff(chunk.starts), chunk.starts_start[f], np.diff(chunk.starts_start)[f] - 1)
         sectors = np.diff(chunk.offset_start)[f]
+        if len(sizes) != accesses.sum() or sizes.min() < 1:
+            raise TraceError(f"block {first} of kernel {trace.name!r} or one after it: an access without sectors")
         offsets = _gather(chunk.offsets, chunk.offset_start[f], sectors)
         passes = np.ones(len(offsets), np.int64)
         said = np.diff(chunk.passes_start)[f] > 0

@@ -29,7 +29,7 @@ from gpusim_des.timing.program import Program
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import GLOBAL_OPS, OpClass
+from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, OpClass
 
 WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
 """About how many warps, and words of their accesses, are read from a trace at a time."""
@@ -186,11 +186,13 @@ class CompiledEngine(SimpyEngine):
         stream = run.trace.streams[number]
         known = self._programs.get(id(stream))
         if known is None:
+            stream.check()  # compiled code would read what lies behind the scoreboard
             program = run.program(stream)
             bulk = np.array([op is OpClass.BULK_COPY for op in program.ops if op in GLOBAL_OPS], np.int64)
             place = self._gpu_words.write_program(program)
             slots = int(self._gpu_words.words[place + at.P_SLOTS])
-            ready = ReadyStream(place, slots, len(program.bulk_copies), len(program.ops), bulk)
+            memory, n = sum(op in MEMORY_OPS for op in program.ops), len(program.ops)
+            ready = ReadyStream(place, slots, len(program.bulk_copies), n, memory, bulk)
             known = self._programs[id(stream)] = program, ready
         return known[1]
 

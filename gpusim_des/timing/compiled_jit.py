@@ -32,11 +32,15 @@ def entrance(function: Function) -> Function:
     return cast("Function", njit(error_model="numpy", cache=True)(function))
 
 
+PYTHON_SIDE = ("compiled_batch", "compiled_engine", "compiled_history", "compiled_words")
+"""Files of the engine with nothing in them to compile."""
+
+
 @cache
 def digest() -> int:
     """Digest of the sources of the compiled engine and of the numbers that they take from other files."""
     folder = Path(__file__).parent
-    files = sorted(folder.glob("compiled_*.py"))
+    files = [path for path in sorted(folder.glob("compiled_*.py")) if path.stem not in PYTHON_SIDE]
     files += [folder / name for name in ("program.py", "cache.py", "server.py", "hbm.py", "order.py")]
     files += [folder.parent / name for name in ("trace/operation.py", "timeline/states.py", "gpu/parameters.py")]
     text = b"".join(path.read_bytes() for path in files)
