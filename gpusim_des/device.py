@@ -229,8 +229,9 @@ class Device(StreamFace):
         of every warp as well, on the SMs that ``watch`` lists, or on all). ``caches="off"`` sends every sector to HBM:
         the idealisation in which the textbook's formulas are exact.
 
-        ``engine="compiled"`` comes to the same timeline many times as fast; it compiles itself at its first use, about
-        half a minute, and keeps the result on disk. ``"simpy"`` is the readable engine, which ``"auto"`` means so far.
+        ``engine="compiled"`` comes to the same timeline many times as fast, except with ``detail="warp"``; it compiles
+        itself at its first use, about half a minute, and keeps the result on disk. ``"simpy"`` is the readable engine,
+        which ``"auto"`` means so far.
 
         Raises
         ------
