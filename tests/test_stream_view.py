@@ -12,8 +12,9 @@ import pytest
 from matplotlib.colors import to_hex, to_rgb
 
 from gpusim_des import views
-from gpusim_des.timeline import HostSpan, Operation, Timeline
+from gpusim_des.timeline import BlockSpan, HostSpan, Operation, Timeline
 from gpusim_des.views.palette import HOST_STYLES, OPERATION_STYLES
+from gpusim_des.views.sm_groups import sm_groups
 from gpusim_des.views.streams import WAITING
 from tests.test_views import VISION, Run, bars, draw, lab, legend, legend_title, texts
 
@@ -169,3 +170,27 @@ def test_kinds_can_be_told_apart_by_colour_or_hatch(vision: str) -> None:
     for a, b in itertools.combinations(OPERATION_STYLES, 2):
         distance = float(np.linalg.norm(seen[a] - seen[b]))
         assert distance >= 15 or OPERATION_STYLES[a].hatch != OPERATION_STYLES[b].hatch, (a, b, distance)
+
+
+def test_sms_are_shown_in_up_to_four_groups() -> None:
+    """Kernel 0 has one block on SM 0; kernel 1 has blocks on SMs 0 and 5 of six: groups of two."""
+    kernels = [Operation(n, "kernel", f"k{n}", n + 1, 0, 10 * n, 100 + n, engine="compute", kernel=n) for n in range(2)]
+    blocks = (
+        BlockSpan(0, 0, 0, 0, 3, 50),
+        BlockSpan(1, 0, 0, 1, 20, 40),
+        BlockSpan(1, 1, 5, 0, 30, 60),
+        BlockSpan(1, 2, 5, 0, 60, 90),
+    )
+    record = Timeline("six", 6, 1000, (), blocks, (), operations=tuple(kernels))
+    groups = [
+        (name, [(o.name, o.start_fs, o.end_fs) for o in operations]) for name, operations in sm_groups(record, kernels)
+    ]
+    assert groups == [
+        ("SMs 0–1", [("k0", 3, 50), ("k1", 20, 40)]),
+        ("SMs 2–3", []),
+        ("SMs 4–5", [("k1", 30, 90)]),
+    ]
+    names = [label.get_text() for label in views.stream_timeline(record).get_yticklabels()]
+    assert names[-3:] == [name for name, _ in groups]
+    assert [name for name, _ in sm_groups(replace(record, sms=2, blocks=blocks[:1]), kernels)] == ["SM 0", "SM 1"]
+    assert [name for name, _ in sm_groups(replace(record, blocks=()), kernels)] == ["SMs"]

@@ -16,6 +16,7 @@ from gpusim_des.views import figure, palette
 from gpusim_des.views.figure import Bar, Unit
 from gpusim_des.views.palette import HOST_STYLES, OPERATION_STYLES, Style
 from gpusim_des.views.residency import mean_running
+from gpusim_des.views.sm_groups import sm_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,8 +101,9 @@ def stream_timeline(
 
     The first row is the host thread: its calls, and hatched the time in which it was blocked. Then a row for each
     stream, with its operations; a thin grey bar before one is the time in which it had been issued and was next in its
-    stream, but had to wait, with the reason where there is room. Below are the copy engines and the SMs, on which the
-    same operations meet. Rows with too many operations to see show how the time is shared between their kinds.
+    stream, but had to wait, with the reason where there is room. Below are the copy engines and the SMs, in up to four
+    groups, on which the same operations meet; a group shows when it held blocks of a kernel. Rows with too many
+    operations to see show how the time is shared between their kinds.
 
     Parameters
     ----------
@@ -193,9 +195,10 @@ def _rows(record: Timeline) -> list[_Row]:
         streams[operation.stream].append(operation)
         engines[operation.engine or KIND_NAMES[operation.kind]].append(operation)
     for number, operations in sorted(streams.items()):
-        rows.append(_stacked(record, figure.plain(record.stream_name(number)), 1, operations))
+        rows.append(_stacked(record, figure.plain(record.stream_name(number)), operations, section=1))
     for name, operations in sorted(engines.items(), key=lambda pair: (pair[0] == "HBM", pair[0] == "compute", pair[0])):
-        rows.append(_stacked(record, _engine_name(name, operations), 2, operations))
+        parts = [(_engine_name(name, operations), operations)]
+        rows += [_stacked(record, *part) for part in (sm_groups(record, operations) if name == "compute" else parts)]
     top = 0.0
     for before, row in zip([None, *rows[:-1]], rows, strict=True):
         top += before.height + SECTION_GAP * (before.section != row.section) if before else 0.0
@@ -208,8 +211,6 @@ def _extent(rows: Sequence[_Row]) -> float:
 
 
 def _engine_name(name: str, operations: Sequence[Operation]) -> str:
-    if name == "compute":
-        return "SMs"
     directions = sorted({KIND_NAMES[o.kind].removeprefix("copy ") for o in operations}, reverse=True)
     return f"{name}\n{', '.join(directions)}" if name.startswith("copy engine") else name
 
@@ -224,7 +225,7 @@ def _host_boxes(spans: Iterable[HostSpan]) -> Iterator[_Box]:
         yield _Box(span.start_fs, span.end_fs, HOST_STYLES["waits" if span.waits else "calls"], labels)
 
 
-def _stacked(record: Timeline, name: str, section: int, operations: Iterable[Operation]) -> _Row:
+def _stacked(record: Timeline, name: str, operations: Iterable[Operation], section: int = 2) -> _Row:
     """Put each operation of a stream or an engine into the first lane that is free."""
     row = _Row(name, section)
     in_stream = section == 1
