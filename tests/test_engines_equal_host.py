@@ -16,8 +16,8 @@ from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.trace import Command, CopyMemory, HostProgram, HostStream, HostWork, LaunchKernel, SetMemory
 from tests.equality import any_programs
 from tests.programs import load, store, trace
-from tests.test_host_laws import Case as HostCase
-from tests.test_host_laws import cases as host_cases
+from tests.random_host_programs import Case as HostCase
+from tests.random_host_programs import cases as host_cases
 from tests.timed_programs import copy, graph, record, synchronize, wait
 
 
