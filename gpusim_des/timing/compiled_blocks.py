@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpusim_des.timing.compiled_arena import allocate, happen, place_in_order
+from gpusim_des.timing.compiled_agenda import happen, place_in_order, set_alarm
+from gpusim_des.timing.compiled_arena import allocate
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
     ASLEEP,
@@ -85,7 +86,6 @@ from gpusim_des.timing.compiled_sm import (
     enter_waking,
     forget_block,
     leave,
-    wake_at,
 )
 from gpusim_des.timing.compiled_warp import finished, plan
 from gpusim_des.timing.order import Kind
@@ -207,7 +207,7 @@ def _accept_block(m: Words, h: Words, lg: Words, sm: int, run: int, tape: int) -
             leave(m, h, lg, w)
         elif plan(m, w):
             enter_waking(m, w)
-    wake_at(m, h, sm, start * m[PERIOD])
+    set_alarm(m, sm, start * m[PERIOD])
 
 
 @compiled

@@ -79,7 +79,7 @@ class CompiledEngine(SimpyEngine):
                     self._report_deadlock()
 
     def _more_to_come(self) -> bool:
-        return bool(self._gpu_words.words[at.EVENTS]) or super()._more_to_come()
+        return self._gpu_words.more_to_come or super()._more_to_come()
 
     def _reach_limit(self, event: Any) -> None:
         for run in self.runs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpusim_des.timing.compiled_agenda import set_alarm
 from gpusim_des.timing.compiled_arena import take_least
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
@@ -50,7 +51,6 @@ from gpusim_des.timing.compiled_sm import (
     go_on,
     note_complete,
     pass_fence,
-    wake_at,
 )
 from gpusim_des.timing.compiled_warp import enter_ready, instruction, pick, pipe_accept, take
 from gpusim_des.timing.program import MEMORY_UNIT
@@ -87,7 +87,7 @@ def step(m: Words, h: Words, lg: Words, sm: int) -> None:
     if m[q + Q_COUNT]:
         following = min(following, m[m[q + Q_ENTRIES]])
     if following < FAR:
-        wake_at(m, h, sm, following * m[PERIOD])
+        set_alarm(m, sm, following * m[PERIOD])
 
 
 @compiled

@@ -65,6 +65,10 @@ UNITS = PIPES + 2
     NEXT_WORD,
     MARGIN,
     EVENTS,
+    NEAR,
+    BUCKET,
+    RING,
+    ALARMS,
     LOGGED,
     SM_TABLE,
     SLICES,
@@ -81,7 +85,7 @@ UNITS = PIPES + 2
     UNTIL_PLACE,
     CUT,
     FREE_LISTS,
-) = range(54)
+) = range(58)
 """FREE_LISTS and the 47 words behind it: the first free stretch of 2^n words."""
 
 HEADER_WORDS = FREE_LISTS + 48
@@ -148,6 +152,7 @@ INSTRUCTION_WORDS = 12
     M_NUMBER,
     M_PARTITION,
     M_DUE,
+    M_SEAT,
     M_FIRST,
     M_BLOCKS,
     M_STEPPED,
@@ -171,8 +176,8 @@ INSTRUCTION_WORDS = 12
     M_PART_WARPS,
     M_SLOTS,
     M_SCHEDULERS,
-) = range(26)
-SM_WORDS = 26
+) = range(27)
+SM_WORDS = 27
 
 Q_COUNT, Q_CAPACITY, Q_ENTRIES = range(3)
 """A small heap of pairs, smallest first number on top."""
@@ -308,6 +313,12 @@ SLICE_WORDS = Z_NEAR + 2
 EVENT_WORDS = 4
 """Time, place in the order (kind, SM, sub-partition, age), detail (instruction, packet), and what happens to what."""
 
+E_TIME, E_PLACE, E_MORE, E_WHAT, E_NEXT = range(5)
+LATER_WORDS = 5
+"""The same of an event that is not near yet, and the next one in its bucket."""
+
+BUCKETS = 1 << 12
+
 (
     READ_ARRIVES,
     READ_REPLIES,
@@ -319,9 +330,8 @@ EVENT_WORDS = 4
     BUFFER_DRAINS,
     BLOCK_RETIRES,
     DISPATCHES,
-    SM_STEPS,
     KERNEL_ENDS,
-) = range(12)
+) = range(11)
 
 # What Python is asked for, and what the log says ----------------------------------------------------------------------
 

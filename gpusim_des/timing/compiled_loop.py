@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpusim_des.timing.compiled_arena import happen, release, remove_first
+from gpusim_des.timing.compiled_agenda import come_near, happen, remove_first, reset_first_alarm
+from gpusim_des.timing.compiled_arena import release
 from gpusim_des.timing.compiled_blocks import dispatch, finish_if_through, retire, wake_dispatcher
 from gpusim_des.timing.compiled_cache import empty, let_go
 from gpusim_des.timing.compiled_cut import cut
 from gpusim_des.timing.compiled_issue import step
 from gpusim_des.timing.compiled_jit import Words, compiled, digest, entrance, start_of
 from gpusim_des.timing.compiled_layout import (
+    ALARMS,
     ATOMIC_ARRIVES,
     ATOMIC_PERFORMS,
     BACK_FS,
@@ -25,12 +27,14 @@ from gpusim_des.timing.compiled_layout import (
     L1_LINES,
     L_ARRIVED,
     L_MISSING,
+    LATEST_FS,
     LOG_WORDS,
     LOGGED,
     M_DUE,
     M_L1,
     M_PORT_BACK,
     MARGIN,
+    NEAR,
     NEEDS_BLOCKS,
     NEEDS_ROOM,
     NEVER,
@@ -44,7 +48,6 @@ from gpusim_des.timing.compiled_layout import (
     READ_ARRIVES,
     READ_REPLIES,
     SECTOR_BACK_FS,
-    SM_STEPS,
     SM_TABLE,
     SMS,
     T_ARRIVED,
@@ -66,6 +69,9 @@ from gpusim_des.timing.compiled_slice import slice_fetch, slice_perform, slice_r
 from gpusim_des.timing.compiled_sm import acknowledged, arrived
 from gpusim_des.timing.compiled_tape import write_tapes
 from gpusim_des.timing.order import Kind
+
+ISSUES = int(Kind.ISSUE) << 59
+"""Place of the steps of SMs among the other events of an instant: no other kind lies between them."""
 
 REPLY_AFTER_ARRIVAL = (int(Kind.REPLY) - int(Kind.ARRIVAL)) << 59
 """From the place of a request's arrival, in the order, to that of its reply."""
@@ -152,12 +158,7 @@ def _take_up(m: Words, h: Words, lg: Words, x: Words) -> bool:
 @compiled
 def _happens(m: Words, h: Words, lg: Words, what: int, to: int) -> int:
     """Let an event happen that was taken from the heap; returns what Python has to do then, if anything."""
-    if what == SM_STEPS:
-        # An alarm that was set to an earlier time leaves an event behind that means nothing.
-        if m[to + M_DUE] == m[NOW]:
-            m[to + M_DUE] = NEVER
-            step(m, h, lg, to)
-    elif what < BUFFER_DRAINS:
+    if what < BUFFER_DRAINS:
         _request_goes_on(m, h, lg, what, to)
     elif what == BUFFER_DRAINS:
         drain_buffer(m, h, lg, to)
@@ -171,6 +172,15 @@ def _happens(m: Words, h: Words, lg: Words, what: int, to: int) -> int:
     return 0
 
 
+@compiled
+def _step_first(m: Words, h: Words, lg: Words) -> None:
+    """Let the SM step whose alarm is the first."""
+    sm = m[m[ALARMS] + 1]
+    m[sm + M_DUE] = NEVER
+    step(m, h, lg, sm)
+    reset_first_alarm(m)
+
+
 def _loop(known: int) -> Callable[[Words, Words, Words, Words], int]:
     """Make the loop; it encloses a digest of all that it calls, so that an old one on disk is not taken for it."""
 
@@ -180,21 +190,30 @@ def _loop(known: int) -> Callable[[Words, Words, Words, Words], int]:
         asked = NEEDS_BLOCKS if _take_up(m, h, lg, start_of(batch)) else 0
         budget = m[BUDGET] if known else 0
         while not asked:
+            time, place = m[m[ALARMS]], ISSUES
+            if not m[NEAR]:
+                come_near(m, h, time)
+            steps = not m[NEAR] or time < h[0] or (time == h[0] and place < h[1])
+            if not steps:
+                time, place = h[0], h[1]
             room = min(len(words) - m[NEXT_WORD], len(events) - EVENT_WORDS * m[EVENTS])
-            if not m[EVENTS]:
+            if time == LATEST_FS:
                 asked = NOTHING_LEFT
             elif min(room, len(records) - LOG_WORDS * m[LOGGED]) < m[MARGIN]:
                 asked = NEEDS_ROOM
-            elif h[0] > m[UNTIL_FS] or (h[0] == m[UNTIL_FS] and h[1] >= m[UNTIL_PLACE]):
+            elif time > m[UNTIL_FS] or (time == m[UNTIL_FS] and place >= m[UNTIL_PLACE]):
                 asked = REACHED
             elif not budget:
                 asked = PAUSED
             else:
                 budget -= 1
-                m[NOW] = h[0]
-                what = h[3]
-                remove_first(m, h)
-                asked = _happens(m, h, lg, what & 15, what >> 4)
+                m[NOW] = time
+                if steps:
+                    _step_first(m, h, lg)
+                else:
+                    what = h[3]
+                    remove_first(m, h)
+                    asked = _happens(m, h, lg, what & 15, what >> 4)
         return asked
 
     return entrance(play)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpusim_des.timing.compiled_arena import allocate, detail, happen, place_in_order, release, take_least
+from gpusim_des.timing.compiled_agenda import detail, happen, place_in_order
+from gpusim_des.timing.compiled_arena import allocate, release, take_least
 from gpusim_des.timing.compiled_cache import drop
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_l1 import join, look_up, reserve
@@ -204,7 +205,7 @@ def drain_buffer(m: Words, h: Words, lg: Words, sm: int) -> None:
         leaves, done = _perform(m, h, sm, w, index, m[n + N_OP], m[n + N_QUARTERS], m[n + N_ACCESS], stored, arrival)
         release(m, n, WAITING_WORDS)
         if queue_settle(m, lg, queue, leaves):
-            wake(m, h, sm, m[queue + U_FREE])
+            wake(m, sm, m[queue + U_FREE])
         if done != NEVER:
             known(m, h, lg, w, index, done)
     if m[sm + M_WAITING]:
