@@ -20,14 +20,21 @@ from gpusim_des.timing.compiled_layout import (
     E_WHAT,
     EVENT_WORDS,
     EVENTS,
+    LAST_OF_REQUESTS,
     LATER_WORDS,
     LATEST_FS,
     M_DUE,
     M_SEAT,
     NEAR,
     NEVER,
+    REMEMBERED,
     RING,
     SMS,
+    T_DETAIL,
+    T_PLACE,
+    T_TIME,
+    T_WHAT,
+    WHAT_BITS,
 )
 
 BUCKET_BITS = 19
@@ -59,14 +66,31 @@ def happen(m: Words, h: Words, time: int, place: int, more: int, what: int, to: 
     m[EVENTS] += 1
     bucket = time >> BUCKET_BITS
     if bucket <= m[BUCKET]:
-        _happen_near(m, h, time, place, more, what | to << 4)
+        _happen_near(m, h, time, place, more, what | to << WHAT_BITS)
         return
     e = allocate(m, LATER_WORDS)
-    head = m[RING] + (bucket & (BUCKETS - 1))
     m[e + E_TIME] = time
     m[e + E_PLACE] = place
     m[e + E_MORE] = more
-    m[e + E_WHAT] = what | to << 4
+    m[e + E_WHAT] = what | to << WHAT_BITS
+    _put_into_ring(m, e)
+
+
+@compiled
+def travel(m: Words, h: Words, time: int, what: int, t: int) -> None:
+    """Let something happen at a time to a request, which is its own event."""
+    m[EVENTS] += 1
+    m[t + T_TIME] = time
+    m[t + T_WHAT] = (m[t + T_WHAT] & -REMEMBERED) | what
+    if time >> BUCKET_BITS <= m[BUCKET]:
+        _happen_near(m, h, time, m[t + T_PLACE], m[t + T_DETAIL], what | t << WHAT_BITS)
+    else:
+        _put_into_ring(m, t)
+
+
+@compiled
+def _put_into_ring(m: Words, e: int) -> None:
+    head = m[RING] + (m[e + E_TIME] >> BUCKET_BITS & (BUCKETS - 1))
     m[e + E_NEXT] = m[head]
     m[head] = e
 
@@ -94,9 +118,13 @@ def _fetch_bucket(m: Words, h: Words) -> None:
             link = e + E_NEXT
             continue
         m[link] = m[e + E_NEXT]
-        to = m[e + E_WHAT] >> 4
-        _happen_near(m, h, m[e + E_TIME], m[e + E_PLACE], m[e + E_MORE], m[e + E_WHAT])
-        release(m, e, LATER_WORDS)
+        what = m[e + E_WHAT]
+        if what & (REMEMBERED - 1) <= LAST_OF_REQUESTS:
+            what = (what & (REMEMBERED - 1)) | e << WHAT_BITS
+            _happen_near(m, h, m[e + E_TIME], m[e + E_PLACE], m[e + E_MORE], what)
+        else:
+            _happen_near(m, h, m[e + E_TIME], m[e + E_PLACE], m[e + E_MORE], what)
+            release(m, e, LATER_WORDS)
 
 
 @compiled

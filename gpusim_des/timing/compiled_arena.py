@@ -9,7 +9,10 @@ from gpusim_des.timing.compiled_layout import (
     Q_CAPACITY,
     Q_COUNT,
     Q_ENTRIES,
+    SMALLEST,
 )
+
+SLAB_WORDS = 64
 
 
 @compiled
@@ -23,7 +26,13 @@ def allocate(m: Words, words: int) -> int:
         m[FREE_LISTS + size] = m[place]
         return place
     place = m[NEXT_WORD]
-    m[NEXT_WORD] = place + (1 << size)
+    if size >= SMALLEST:
+        m[NEXT_WORD] = place + (1 << size)
+        return place
+    m[NEXT_WORD] = place + SLAB_WORDS
+    for piece in range(place + (1 << size), place + SLAB_WORDS, 1 << size):
+        m[piece] = m[FREE_LISTS + size]
+        m[FREE_LISTS + size] = piece
     return place
 
 

@@ -29,10 +29,10 @@ def entrance(function: Function) -> Function:
     the function's own file and at the values that it encloses to see whether something has changed: let it enclose a
     digest of everything that it calls.
     """
-    return cast("Function", njit(error_model="numpy", cache=True)(function))
+    return cast("Function", njit(error_model="numpy", cache=True, nogil=True)(function))
 
 
-PYTHON_SIDE = ("compiled_batch", "compiled_engine", "compiled_history", "compiled_words")
+PYTHON_SIDE = ("compiled_batch", "compiled_engine", "compiled_history", "compiled_reader", "compiled_words")
 """Files of the engine with nothing in them to compile."""
 
 

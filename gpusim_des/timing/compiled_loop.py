@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpusim_des.timing.compiled_agenda import come_near, happen, remove_first, reset_first_alarm
+from gpusim_des.timing.compiled_agenda import come_near, remove_first, reset_first_alarm, travel
 from gpusim_des.timing.compiled_arena import release
 from gpusim_des.timing.compiled_blocks import dispatch, finish_if_through, retire, wake_dispatcher
 from gpusim_des.timing.compiled_cache import empty, let_go
@@ -47,25 +47,26 @@ from gpusim_des.timing.compiled_layout import (
     REACHED,
     READ_ARRIVES,
     READ_REPLIES,
+    REMEMBERED,
     SECTOR_BACK_FS,
     SM_TABLE,
     SMS,
     T_ARRIVED,
-    T_DETAIL,
-    T_LOADS,
+    T_LOAD,
+    T_MORE_LOADS,
     T_PLACE,
     T_RUN,
     T_SECTORS,
-    T_SM,
     T_WARP,
     UNTIL_FS,
     UNTIL_PLACE,
     WAKE_DISPATCHER,
     WANTED,
+    WHAT_BITS,
     WRITE_ARRIVES,
 )
 from gpusim_des.timing.compiled_memory import ask_for_piece, drain_buffer, pass_through
-from gpusim_des.timing.compiled_slice import slice_fetch, slice_perform, slice_read, slice_write
+from gpusim_des.timing.compiled_slice import slice_fetch, slice_perform, slice_read, slice_write, sm_of
 from gpusim_des.timing.compiled_sm import acknowledged, arrived
 from gpusim_des.timing.compiled_tape import write_tapes
 from gpusim_des.timing.order import Kind
@@ -80,19 +81,28 @@ REPLY_AFTER_ARRIVAL = (int(Kind.REPLY) - int(Kind.ARRIVAL)) << 59
 @compiled
 def _reply(m: Words, h: Words, lg: Words, t: int) -> None:
     """Take sectors into the SM, and let the loads go on that wait for them."""
-    time = pass_through(m, m[t + T_SM] + M_PORT_BACK, m[NOW], m[t + T_SECTORS] * m[SECTOR_BACK_FS])
+    time = pass_through(m, sm_of(m, t) + M_PORT_BACK, m[NOW], m[t + T_SECTORS] * m[SECTOR_BACK_FS])
     m[t + T_ARRIVED] = time
-    node = m[t + T_LOADS]
-    m[t + T_LOADS] = 0
-    while node:
-        load, after = m[node], m[node + 1]
-        release(m, node, 2)
+    load, node = m[t + T_LOAD], m[t + T_MORE_LOADS]
+    m[t + T_LOAD] = 0
+    m[t + T_MORE_LOADS] = 0
+    while load:
         m[load + L_ARRIVED] = max(m[load + L_ARRIVED], time)
         m[load + L_MISSING] -= 1
         if not m[load + L_MISSING]:
             arrived(m, h, lg, load)
-        node = after
+        load = 0
+        if node:
+            load, after = m[node], m[node + 1]
+            release(m, node, 2)
+            node = after
     let_go(m, t)
+
+
+@compiled
+def _reply_at(m: Words, h: Words, time: int, t: int) -> None:
+    m[t + T_PLACE] += REPLY_AFTER_ARRIVAL
+    travel(m, h, time, READ_REPLIES, t)
 
 
 @compiled
@@ -117,19 +127,18 @@ def _request_goes_on(m: Words, h: Words, lg: Words, what: int, t: int) -> None:
     now = m[NOW]
     if what == READ_ARRIVES:
         back = slice_read(m, now, t) + m[BACK_FS]
-        happen(m, h, back, m[t + T_PLACE] + REPLY_AFTER_ARRIVAL, m[t + T_DETAIL], READ_REPLIES, t)
+        _reply_at(m, h, back, t)
     elif what == READ_REPLIES:
         _reply(m, h, lg, t)
     elif what == WRITE_ARRIVES:
         _accepted(m, h, lg, t, slice_write(m, now, t))
     elif what == ATOMIC_ARRIVES:
-        happen(m, h, slice_fetch(m, now, t), m[t + T_PLACE], m[t + T_DETAIL], ATOMIC_PERFORMS, t)
+        travel(m, h, slice_fetch(m, now, t), ATOMIC_PERFORMS, t)
     elif what == ATOMIC_PERFORMS:
         done = slice_perform(m, now, t)
-        if m[t + T_LOADS]:
+        if m[t + T_LOAD]:
             _end_write(m, h, m[t + T_RUN], done)
-            place = m[t + T_PLACE] + REPLY_AFTER_ARRIVAL
-            happen(m, h, done + m[BACK_FS], place, m[t + T_DETAIL], READ_REPLIES, t)
+            _reply_at(m, h, done + m[BACK_FS], t)
         else:
             _accepted(m, h, lg, t, done)
     else:
@@ -213,7 +222,7 @@ def _loop(known: int) -> Callable[[Words, Words, Words, Words], int]:
                 else:
                     what = h[3]
                     remove_first(m, h)
-                    asked = _happens(m, h, lg, what & 15, what >> 4)
+                    asked = _happens(m, h, lg, what & (REMEMBERED - 1), what >> WHAT_BITS)
         return asked
 
     return entrance(play)

@@ -59,7 +59,6 @@ from gpusim_des.timing.compiled_layout import (
     W_BARRIER_UNTIL,
     W_BLOCK,
     W_BLOCKED,
-    W_COMPLETE,
     W_IN_FLIGHT,
     W_LAST_MEMORY,
     W_LEFT,
@@ -69,9 +68,10 @@ from gpusim_des.timing.compiled_layout import (
     W_NUMBER,
     W_PROGRAM,
     W_READY,
+    W_SCOREBOARD,
+    W_SM,
     W_START,
     W_UNACKNOWLEDGED,
-    WARP_WORDS,
 )
 from gpusim_des.timing.compiled_log import log_exit, phase_of
 from gpusim_des.timing.compiled_warp import account, finished, plan, plan_drain
@@ -101,7 +101,7 @@ def wake_for_first(m: Words, sm: int) -> None:
 @compiled
 def enter_waking(m: Words, w: int) -> None:
     """Put a warp among those whose ready cycle is known."""
-    put(m, m[m[m[w + W_BLOCK] + B_SM] + M_WAKING], m[w + W_READY], w)
+    put(m, m[m[w + W_SM] + M_WAKING], m[w + W_READY], w)
 
 
 @compiled
@@ -203,7 +203,7 @@ def pass_fence(m: Words, h: Words, lg: Words, w: int) -> None:
 def _retry(m: Words, w: int) -> None:
     if plan(m, w):
         enter_waking(m, w)
-        wake_for_first(m, m[m[w + W_BLOCK] + B_SM])
+        wake_for_first(m, m[w + W_SM])
 
 
 @compiled
@@ -211,7 +211,7 @@ def note_complete(m: Words, w: int, index: int, cycle: int) -> None:
     """Write into the scoreboard when an instruction is complete, if anybody reads its result."""
     slot = m[m[w + W_PROGRAM] + P_CODE + INSTRUCTION_WORDS * index + I_SLOT]
     if slot >= 0:
-        m[m[w + W_COMPLETE] + slot] = cycle
+        m[w + W_SCOREBOARD + slot] = cycle
 
 
 @compiled
@@ -224,7 +224,7 @@ def known(m: Words, h: Words, lg: Words, w: int, index: int, cycle: int) -> None
         return
     if m[w + W_AT_FENCE]:
         pass_fence(m, h, lg, w)
-        wake_for_first(m, m[m[w + W_BLOCK] + B_SM])
+        wake_for_first(m, m[w + W_SM])
     elif finished(m, w):
         if not m[w + W_IN_FLIGHT]:
             leave(m, h, lg, w)
@@ -300,8 +300,7 @@ def forget_block(m: Words, b: int) -> None:
         return
     for k in range(m[b + B_WARPS]):
         w = m[b + B_TABLE + k]
-        release(m, m[w + W_COMPLETE], max(1, m[m[w + W_PROGRAM] + P_SLOTS]))
-        release(m, w, WARP_WORDS)
+        release(m, w, W_SCOREBOARD + m[m[w + W_PROGRAM] + P_SLOTS])
     if m[b + B_PHASES]:
         release(m, m[b + B_PHASES], PHASE_WORDS * m[b + B_PHASE_COUNT])
     release(m, m[b + B_TAPE], m[m[b + B_TAPE]])

@@ -14,7 +14,10 @@ from gpusim_des.timing.hbm import MIX_WINDOW
 from gpusim_des.timing.program import Program, Timing
 from gpusim_des.timing.server import LOOKBACK
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import LINE_BYTES, SECTOR_BYTES
+from gpusim_des.trace import GLOBAL_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES
+
+CACHE_LINE = 64
+"""Bytes of a line of the processor's cache."""
 
 L1_ROWS, SLICE_ROWS = 1 << 12, 1 << 16
 """Most rows of a cache's table of lines; a cache with more lines has several in a row."""
@@ -25,7 +28,7 @@ class GpuWords:
 
     def __init__(self, gpu: GPU, *, caches: bool, watched: set[int]) -> None:
         self.gpu = gpu
-        self.words: NDArray[np.int64] = np.zeros(1 << 24, np.int64)
+        self.words: NDArray[np.int64] = _zeros(1 << 24)
         self.events: NDArray[np.int64] = np.zeros(1 << 18, np.int64)
         self.log: NDArray[np.int64] = np.zeros(1 << 16, np.int64)
         self.words[at.NEXT_WORD] = at.HEADER_WORDS
@@ -59,7 +62,7 @@ class GpuWords:
 
         The compiled loop may free it, so that it is as long as one of its own.
         """
-        size = 1 << max(1, (words - 1).bit_length())
+        size = 1 << max(at.SMALLEST, (words - 1).bit_length())
         self.make_room(size)
         place = int(self.words[at.NEXT_WORD])
         self.words[at.NEXT_WORD] = place + size
@@ -123,6 +126,7 @@ class GpuWords:
             at.ASLEEP: 1,
             at.UNTIL_FS: at.LATEST_FS,
             at.L1_LINES: at.NEVER,
+            at.WATCHING: int(self._keeps_all),
         }
         for place, value in values.items():
             self.words[place] = value
@@ -183,7 +187,7 @@ class GpuWords:
         for number in watched:
             rows[number, sm - first + at.M_WATCHED] = 1
             rows[number, np.array(units) - first + at.U_WATCHED] = 1
-        return cast("list[int]", (sm + size * numbers).tolist())
+        return (sm + size * numbers).tolist()
 
     def _build_sm(self) -> tuple[int, list[int]]:
         """Build an SM; returns its place and those of its units."""
@@ -255,6 +259,9 @@ class GpuWords:
         phases = self.take(2 * len(program.bulk_copies) + 1)
         for k, (phase, copies) in enumerate(program.bulk_copies.items()):
             self.words[phases + 2 * k : phases + 2 * k + 2] = phase, copies
+        memory = [op in GLOBAL_OPS for op in program.ops if op in MEMORY_OPS]
+        is_global = self.take(len(memory) + 1)
+        self.words[is_global : is_global + len(memory)] = memory
         self._write(
             place,
             {
@@ -262,6 +269,7 @@ class GpuWords:
                 at.P_SLOTS: count,
                 at.P_PHASES: phases,
                 at.P_PHASE_COUNT: len(program.bulk_copies),
+                at.P_GLOBALS: is_global,
                 at.P_IDEAL_LOADS: program.ideal_sectors[0],
                 at.P_IDEAL_STORES: program.ideal_sectors[1],
             },
@@ -325,11 +333,18 @@ class GpuWords:
         return Use(time_fs, busy(at.Z_SERVER), busy(at.Z_ATOMIC), busy(at.Z_CHANNEL))
 
 
+def _zeros(words: int) -> NDArray[np.int64]:
+    """Make an array whose first word lies at the beginning of a line of the processor's cache."""
+    array = np.zeros(words + CACHE_LINE // 8, np.int64)
+    skipped = -array.ctypes.data % CACHE_LINE // array.itemsize
+    return array[skipped : skipped + words]
+
+
 def _grown(array: NDArray[np.int64], used: int, more: int) -> NDArray[np.int64]:
     """Return the array, or a longer copy if it has fewer than so many words behind those that are used."""
     if used + more <= len(array):
         return array
-    longer = np.zeros(max(used + more, 2 * len(array)), np.int64)
+    longer = _zeros(max(used + more, 2 * len(array)))
     # What was never written costs no memory: it is not copied.
     longer[:used] = array[:used]
     return longer
