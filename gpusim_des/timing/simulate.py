@@ -11,13 +11,13 @@ import numpy as np
 from gpusim_des.errors import LaunchError, TraceError
 from gpusim_des.gpu import GPU, misfit, occupancy
 from gpusim_des.timeline import Timeline
+from gpusim_des.timing.choice import Engine, choose_engine
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.program import Timing
 from gpusim_des.timing.simpy_engine import Progress, SimpyEngine
 from gpusim_des.trace import HostProgram, KernelTrace, OpClass
 
 Caches = Literal["on", "off"]
-Engine = Literal["auto", "simpy", "compiled"]
 
 
 def simulate(
@@ -43,7 +43,8 @@ def simulate(
         What a host program asked for; `traces` and `streams` are not given then.
     engine
         ``"simpy"``, the readable engine; ``"compiled"``, the fast one, which comes to the same timeline and compiles
-        itself at its first use, which takes about half a minute once. ``"auto"`` chooses the readable one so far.
+        itself at its first use, which takes about half a minute once. ``"auto"`` chooses by the size of the work, as
+        `choose_engine` does (E3).
     caches
         ``"on"``: L1 and L2 as on the chip. ``"off"``: every sector travels to HBM (M9), the idealisation in which the
         textbook's formulas are exact.
@@ -77,7 +78,6 @@ def simulate(
     8
     """
     asked: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-        ("engine", engine, get_args(Engine)),
         ("caches", caches, get_args(Caches)),
         ("detail", detail, get_args(Detail)),
     )
@@ -92,9 +92,10 @@ def simulate(
     limit = None if max_cycles is None else int(max_cycles)
     if program is not None and (traces or streams is not None):
         raise ValueError("program = … holds the kernels and their streams: leave traces and streams out")
-    for trace in traces if program is None else program.traces():
+    played = traces if program is None else tuple(program.traces())
+    for trace in played:
         _refuse_unplayable(gpu, trace)
-    kind = _compiled_engine() if engine == "compiled" else SimpyEngine
+    kind = _compiled_engine() if choose_engine(engine, played) == "compiled" else SimpyEngine
     player = kind(gpu, detail, progress, caches=caches == "on", watch=watch)
     return player.run(traces, streams, limit) if program is None else player.play(program, limit)
 

@@ -117,6 +117,8 @@ class KernelTrace:
         self.shared_bytes = shared_bytes
         self.assumptions = assumptions
         self.streams: list[Stream] = []
+        self.warp_instructions = 0
+        """Warp instructions of all blocks that were recorded."""
         self._stream_numbers: dict[bytes, int] = {}
         self._store = ArrayStore(memory_limit_bytes)
         self._chunk_of = np.full(config.blocks, -1, np.int32)
@@ -139,6 +141,8 @@ class KernelTrace:
         """Record the blocks with these linear numbers, row by row."""
         self._chunk_of[blocks] = self._store.put(*chunk.arrays())
         self._row_of[blocks] = np.arange(len(blocks), dtype=np.int32)
+        for stream, warps in zip(*np.unique(chunk.streams, return_counts=True), strict=True):
+            self.warp_instructions += len(self.streams[stream]) * int(warps)
 
     def block(self, block: int) -> list[WarpTrace]:
         """Warps of block number `block`, in order."""
@@ -174,12 +178,6 @@ class KernelTrace:
 
     def __iter__(self) -> Iterator[list[WarpTrace]]:
         return (self.block(b) for b in range(self.config.blocks))
-
-    @property
-    def warp_instructions(self) -> int:
-        """Warp instructions in the whole grid."""
-        lengths = np.array([len(s) for s in self.streams], np.int64)
-        return sum(int(lengths[self._store.get(n)[0]].sum()) for n in range(len(self._store)))
 
     @classmethod
     def of_blocks(cls, name: str, blocks: Sequence[Sequence[WarpTrace]], **launch: Any) -> KernelTrace:
