@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -34,6 +35,8 @@ from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, OpClass
 
 WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
 """About how many warps, and words of their accesses, are read from a trace at a time."""
+
+RECORDS_AT_ONCE = 1 << 12
 
 EVENTS_AT_ONCE = 1 << 22
 """Events after which the loop lets Python look at the world, for Ctrl-C: about a second."""
@@ -222,12 +225,19 @@ class CompiledEngine(SimpyEngine):
         if not len(records):
             return
         runs = {run.number: run for run in self.runs}
-        for record in records.tolist():
-            what = record[0]
-            if what in (at.LOG_BLOCK, at.LOG_CUT):
-                self._block_ends(runs[record[1]], record)
-            else:
-                self._histories.read(record, self._programs_by_place)
+        # Records make many small objects and no circles, for which Python would look again and again.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for first in range(0, len(records), RECORDS_AT_ONCE):
+                for record in records[first : first + RECORDS_AT_ONCE].tolist():
+                    if record[0] in (at.LOG_BLOCK, at.LOG_CUT):
+                        self._block_ends(runs[record[1]], record)
+                    else:
+                        self._histories.read(record, self._programs_by_place)
+        finally:
+            if collecting:
+                gc.enable()
 
     def _block_ends(self, run: KernelRun, record: list[int]) -> None:
         what, number, block, where, dispatched, end, start, last_exit = record

@@ -78,7 +78,8 @@ class GpuWords:
         )
         self.words = _grown(self.words, next_word, words + margin)
         self.events = _grown(self.events, at.EVENT_WORDS * events, margin)
-        self.log = _grown(self.log, at.LOG_WORDS * logged, margin)
+        # A log that is only just long enough would be read after every few events.
+        self.log = _grown(self.log, at.LOG_WORDS * logged, 8 * margin if self._keeps_all else margin)
 
     def need_margin(self, words: int) -> None:
         """Demand that so many words are free before every event."""
