@@ -145,6 +145,34 @@ def test_progress_counts_every_block_once() -> None:
     assert heard == [(3, 7), (6, 7), (7, 7)]
 
 
+@gs.block_kernel
+def use_a_tile(blk: gs.Block, a: gs.DeviceArray, out: gs.DeviceArray, stride: int, shift: int, left_out: int) -> None:
+    """Blocks use the same places of their tiles where `shift` is 0, all threads or all but some."""
+    tile, i = blk.shared(512, np.float32), blk.bx * blk.bdx + blk.tid
+    m = blk.tid % 5 != left_out
+    place = blk.tid * stride if not shift else blk.tid * stride + blk.bx * shift
+    blk.sstore(tile, blk.tid, blk.load(a, i))
+    blk.pipeline_memcpy_async(tile, place, a, i, mask=m)
+    blk.pipeline_commit()
+    blk.pipeline_wait_prior(0)
+    blk.sync()
+    blk.atomic_add(tile, place // 4, 1.0, mask=m)
+    blk.store(out, i, blk.sload(tile, place) + blk.sload(tile, place, mask=m))
+
+
+@pytest.mark.parametrize("left_out", [9, 2])
+@pytest.mark.parametrize(("stride", "shift"), [(1, 0), (8, 0), (3, 2)])
+@pytest.mark.parametrize("threads", [64, 47])
+def test_one_block_stands_for_all_that_use_the_same_places(
+    stride: int, shift: int, left_out: int, threads: int
+) -> None:
+    def kernel(blk: gs.Block, a: gs.DeviceArray, out: gs.DeviceArray) -> None:
+        use_a_tile.function(blk, a, out, stride, shift, left_out)
+
+    data = np.arange(5 * threads, dtype=np.float32)
+    check_same(gs.block_kernel(kernel), 5, threads, [data, np.zeros_like(data)])
+
+
 # Random kernels -------------------------------------------------------------------------------------------------------
 
 Step = tuple[Any, ...]

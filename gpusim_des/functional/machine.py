@@ -164,22 +164,17 @@ class Machine:
         """Active threads in the shape (blocks, threads)."""
         return np.broadcast_to(True if mask is None else mask, self.shape)
 
-    def by_warp(self, values: NDArray[Any], fill: Any) -> NDArray[Any]:
-        """Rows of 32 lanes, one per warp; lanes beyond the block get `fill`."""
-        whole = np.broadcast_to(values, self.shape)
+    def by_warp(self, values: NDArray[Any], fill: Any, blocks: int | None = None) -> NDArray[Any]:
+        """Rows of 32 lanes, one per warp, of all blocks or of the first ones; lanes beyond the block get `fill`."""
+        whole = np.broadcast_to(values, (self.shape[0] if blocks is None else blocks, self.shape[1]))
         if not self._full_warps:
-            padded = np.full((self.shape[0], self._padded), fill, whole.dtype)
+            padded = np.full((len(whole), self._padded), fill, whole.dtype)
             padded[:, : self.shape[1]] = whole
             whole = padded
-        return whole.reshape(self.warps, WARP_SIZE)
+        return whole.reshape(-1, WARP_SIZE)
 
-    def _active_by_warp(self, mask: Mask) -> NDArray[np.bool_] | None:
-        if mask is None and self._full_warps:
-            return None
-        return self._rows(mask)
-
-    def _rows(self, mask: Mask) -> NDArray[np.bool_]:
-        return self.by_warp(self.everyone(mask), fill=False)
+    def _rows(self, mask: Mask, blocks: int | None = None) -> NDArray[np.bool_]:
+        return self.by_warp(np.asarray(True if mask is None else mask), fill=False, blocks=blocks)
 
     # Global memory --------------------------------------------------------------------------------------------------
 
@@ -231,10 +226,15 @@ class Machine:
         self, op: OpClass, array: Array, index: NDArray[Any], mask: Mask, site: Site, width: int = 0
     ) -> AccessCost:
         """Count an access of some active threads, but no instruction; returns what it costs."""
-        addresses = self.by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
-        label, active = self.names.get(id(array), array.name), self._active_by_warp(mask)
+        # Blocks mostly use the same places of their shared memory: then one of them stands for all.
+        alike = isinstance(array, SharedArray) and all(x is None or x.ndim < 2 or len(x) == 1 for x in (index, mask))
+        blocks = 1 if alike else self.shape[0]
+        addresses = self.by_warp(index, 0, blocks).astype(np.int64) * array.dtype.itemsize + array.address
+        active = None if mask is None and self._full_warps else self._rows(mask, blocks)
+        label, lanes = self.names.get(id(array), array.name), self.lanes(mask)[: len(addresses)]
         self.uses.add_access(op, array, addresses, width, active)
-        return count_access(self.counters, op, array, label, addresses, active, self.lanes(mask), site, width)
+        copies = self.shape[0] // blocks
+        return count_access(self.counters, op, array, label, addresses, active, lanes, site, width, copies)
 
     def atomic(
         self,
@@ -294,12 +294,9 @@ class Machine:
     ) -> tuple[NDArray[Any], int]:
         """Read a shared array for the active threads, 0 for the others; returns the values and the event."""
         self.check_bounds("shared load of", array.name, array.size, index, mask, site)
-        rows = np.arange(self.shape[0])[:, None]
-        if mask is None:
-            values = np.broadcast_to(array.data[rows, np.broadcast_to(index, self.shape)], self.shape)
-        else:
-            safe = np.where(mask, index, 0)
-            values = np.where(mask, array.data[rows, safe], np.zeros((), array.dtype))
+        values = np.broadcast_to(array.read(index if mask is None else np.where(mask, index, 0)), self.shape)
+        if mask is not None:
+            values = np.where(mask, values, np.zeros((), array.dtype))
         return values, self.access(OpClass.SHARED_LOAD, array, index, mask, producers, site)
 
     def shared_store(
