@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import subprocess
 import sys
@@ -48,3 +49,14 @@ def test_engines_agree_on_the_kernels_of_the_benchmarks(case: Case) -> None:
     launch = case.prepare(gs.Device(gpu), case.tiny)()
     simpy, compiled = (simulate(gpu, [launch.trace], engine=engine) for engine in ("simpy", "compiled"))
     assert simpy.kernels == compiled.kernels
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_grid() -> None:
+    """W4: four times as many blocks take no more memory, but for the trace, which moves to a file past its limit."""
+    small, large = (
+        json.loads(engines.run_script("--measure", name).stdout) for name in ("vector add 2^22", "vector add 2^24")
+    )
+    assert large["trace"] == pytest.approx(4 * small["trace"], rel=0.01)
+    assert large["launch"] - large["trace"] < small["launch"] - small["trace"] + 25
+    assert large["timing"] < 1.2 * small["timing"] + 25
