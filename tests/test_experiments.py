@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from gpusim_des.gpu import list_gpus
+
 FOLDER = Path(__file__).resolve().parent.parent / "experiments"
 
 
@@ -137,6 +139,18 @@ def test_tiled_matmul_without_caches(capsys: pytest.CaptureFixture[str]) -> None
     assert "left out: T = 32, with 1,024 threads per block where the GPU allows 512" in capsys.readouterr().out
     with pytest.raises(ValueError, match=r"n = 72: must be a multiple of 32"):
         load("tiled_matmul").main("tiny", None, 72)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", list_gpus())
+def test_no_gpu_beats_its_roofline(gpu: str) -> None:
+    """With caches and without; and the naive kernel comes close to the DRAM limit where that is the limit."""
+    for caches in ("on", "off"):
+        points = load("tiled_matmul").main(gpu, None, 96, sms=2, caches=caches)
+        assert all(p.ratio >= 1 for p in points)
+        assert all(
+            p.ratio < 1.25 for p in points if p.name.startswith("naive, unrolled") and p.roofline.limiter == "DRAM"
+        )
 
 
 @pytest.mark.slow
