@@ -126,6 +126,11 @@ class KernelTrace:
         self._open: tuple[int, TraceChunk, dict[int, Footprint]] | None = None
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of the trace that are in memory, its streams aside."""
+        return self._store.held_bytes
+
+    @property
     def spilled_bytes(self) -> int:
         """Bytes of the trace that live in a temporary file."""
         return self._store.spilled_bytes
