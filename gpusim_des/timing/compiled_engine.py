@@ -24,7 +24,7 @@ from gpusim_des.timing.compiled_loop import play
 from gpusim_des.timing.compiled_words import GpuWords
 from gpusim_des.timing.dma import DmaPort
 from gpusim_des.timing.kernel_run import KernelRun
-from gpusim_des.timing.order import Kind, Occurrence, order
+from gpusim_des.timing.order import Kind, Occurrence, end_of_time, order
 from gpusim_des.timing.program import Program
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.simpy_engine import SimpyEngine
@@ -73,6 +73,8 @@ class CompiledEngine(SimpyEngine):
                 self._kernel_ends()
             elif asked != at.PAUSED and time_fs != env.never:
                 env.step()
+            elif asked == at.REACHED or (asked == at.NOTHING_LEFT and super()._more_to_come()):
+                raise end_of_time()
             else:
                 self._come_to_now(order(Kind.HOST), lambda _: None)
                 if asked == at.NOTHING_LEFT:

@@ -19,7 +19,7 @@ from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.l1 import l1_lines
 from gpusim_des.timing.memory_path import MemoryPath
-from gpusim_des.timing.order import LAST, Environment, Kind, Occurrence, order
+from gpusim_des.timing.order import END_OF_TIME, LAST, Environment, Kind, Occurrence, end_of_time, order
 from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.sm import StreamingMultiprocessor
@@ -114,6 +114,8 @@ class SimpyEngine:
             Occurrence(self.env, max_cycles * self.gpu.sm_period_fs, order(Kind.ISSUE) - 1, [self._reach_limit])
         with interrupts_go_to(lambda: self._request_stop("interrupt")):
             self._run_until(host)
+        if self.env.now >= END_OF_TIME:
+            raise end_of_time()
         if self._stop == "deadlock":
             self._report_deadlock()
         if self._stop:
@@ -247,6 +249,8 @@ class SimpyEngine:
         return ((block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks)
 
     def _report_deadlock(self) -> NoReturn:
+        if self.env.now >= END_OF_TIME:
+            raise end_of_time()
         run = next((run for run in self.runs if not run.done.triggered), None)
         if run is None:
             waiting = ", ".join(f"{work.name} in stream {work.stream}" for work in self.device.under_way[:8])
