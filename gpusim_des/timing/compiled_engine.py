@@ -100,8 +100,11 @@ class CompiledEngine(SimpyEngine):
             self._read_counts(run)
 
     def _come_to_now(self, priority: int, what: Any) -> None:
-        """Let something happen on the host's side at the time at which the GPU is, before all else there."""
-        Occurrence(self.env, int(self._gpu_words.words[at.NOW]), priority, [what])
+        """Let something happen on the host's side at the time at which the GPU is, before all else there.
+
+        The host is ahead where nothing has happened on the GPU since.
+        """
+        Occurrence(self.env, max(self.env.now, int(self._gpu_words.words[at.NOW])), priority, [what])
         self.env.step()
 
     def _advance(self, time_fs: int, priority: int) -> int:
