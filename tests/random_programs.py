@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -135,10 +136,11 @@ def shown(gpu: GPU) -> str:
         if pipe.lanes != original.lanes:
             changes[f"{pipe.name}_lanes"] = pipe.lanes
         if pipe.sustained != original.sustained:
-            changes[f"{pipe.name}_sustained"] = str(pipe.sustained)
+            changes[f"{pipe.name}_sustained"] = pipe.sustained
         if pipe.shared_by_sm != original.shared_by_sm:
             changes[f"{pipe.name}_scope"] = "sm" if pipe.shared_by_sm else "sub-partition"
-    return f"TINY.replace({', '.join(f'{name}={value!r}' for name, value in changes.items())})"
+    said = {name: repr(str(value) if isinstance(value, Fraction) else value) for name, value in changes.items()}
+    return f"TINY.replace({', '.join(f'{name}={value}' for name, value in said.items())})"
 
 
 # Drawing --------------------------------------------------------------------------------------------------------------
