@@ -36,6 +36,13 @@ class Part(NamedTuple):
     operand: int = 0
     passes: tuple[int, ...] = ()
     """Operations of an atomic on the busiest address of every sector."""
+    lanes: int = 32
+
+    def __repr__(self) -> str:
+        """Code that makes it again, what is usual left out."""
+        usual = Part(self.kind)
+        said = [f"{name}={value}" for name, value in self._asdict().items() if value != getattr(usual, name)]
+        return f"Part({', '.join([f'OpClass.{self.kind.name}', *said])})"
 
 
 def op(kind: OpClass, *deps: int, quarters: int = 0, operand: int = 0) -> Part:
@@ -96,9 +103,7 @@ def chain(length: int) -> list[Part]:
 
 
 def warp(*parts: Part) -> WarpTrace:
-    instructions = [
-        Instruction(p.kind, p.deps, quarter_cycles=p.quarters, operand=p.operand, passes=p.passes) for p in parts
-    ]
+    instructions = [Instruction(p.kind, p.deps, p.lanes, p.quarters, operand=p.operand, passes=p.passes) for p in parts]
     return WarpTrace.of(instructions, [p.sectors for p in parts if p.kind in GLOBAL_OPS])
 
 
@@ -174,71 +179,73 @@ EVERYTHING = (
 )
 
 
+LATENCIES = range(1, 13)
+
+GPUS: dict[str, Sequence[Any]] = {
+    "sms": (1, 2, 3),
+    "sm_clock": ("1 GHz", "700 MHz"),
+    "sub_partitions": (1, 2, 4),
+    "max_blocks_per_sm": (1, 2, 3, 4),
+    "scheduler_policy": ("gto", "lrr", "oldest"),
+    "barrier_latency": range(7),
+    "branch_latency": LATENCIES,
+    "block_start": range(7),
+    "block_end": range(7),
+    "load_store_queue_depth": (1, 2, 3, 4),
+    "dispatch_interval_fs": (1, 600_000, 7_000_000),
+    "shared_latency": LATENCIES,
+    "shuffle_latency": LATENCIES,
+    "l1_latency": (1,),
+    "l2_latency": range(8, 13),
+    "l2_far_latency": range(13, 18),
+    "l2_partitions": (1, 2),
+    "l2_bandwidth": ("64 GB/s", "200 GB/s"),
+    "l2_size": ("1 KiB", "4 KiB", "256 KiB"),
+    "atomic_interval": range(1, 6),
+    "dram_latency": range(24, 61),
+    "port_in": (32, 64),
+    "port_out": (32, 64),
+    "dram_channels": range(1, 6),
+    "channel_hash": ("linear", "rotated"),
+    "dram_granule": (32, 64),
+    "dram_efficiency_write": (1, "3/4"),
+    "dram_efficiency_mixed": (1, "2/3"),
+    "fp64_scope": ("sub-partition", "sm"),
+    "sfu_scope": ("sub-partition", "sm"),
+    **{f"{pipe}_lanes": (8, 16, 32) for pipe in ("int", "fp32", "fp64", "fp16", "conversion", "sfu")},
+    **{f"{pipe}_latency_cycles": LATENCIES for pipe in ("int", "fp32", "fp64", "fp16", "conversion", "sfu")},
+}
+"""Numbers of small GPUs, to draw from."""
+
+CACHES: dict[str, Sequence[Any]] = {
+    "l1_latency": range(1, 8),
+    "l2_size": ("512 B", "1 KiB", "256 KiB"),
+    "dram_channels": (1, 2, 3),
+    "store_buffer": ("128 B", "256 B", "4 KiB"),
+    "bulk_rate": (32, 128),
+    "bulk_overhead": range(1, 10),
+    "tensor_latency_cycles": LATENCIES,
+}
+"""Numbers that leave a few lines in the L2, and a store buffer that fills now and then."""
+
+
+def small_l1(size: int, *, all_shared: bool) -> dict[str, Any]:
+    """Changes that leave an L1 of so many bytes, or none beside shared memory."""
+    shared = dict.fromkeys(("shared_per_sm", "shared_per_block", "shared_per_block_optin"), size)
+    return {**shared, "l1_size": size, "shared_carveouts": (size,) if all_shared else (0, size)}
+
+
 @st.composite
 def gpus(draw: st.DrawFn, /, **fixed: Any) -> GPU:
     """Small GPUs with all kinds of numbers."""
-
-    def latency(top: int = 12) -> int:
-        return draw(st.integers(1, top))
-
-    def lanes() -> int:
-        return draw(st.sampled_from([8, 16, 32]))
-
-    changes: dict[str, Any] = {
-        "sms": draw(st.integers(1, 3)),
-        "sm_clock": draw(st.sampled_from(["1 GHz", "700 MHz"])),
-        "sub_partitions": draw(st.sampled_from([1, 2, 4])),
-        "max_blocks_per_sm": draw(st.integers(1, 4)),
-        "scheduler_policy": draw(st.sampled_from(["gto", "lrr", "oldest"])),
-        "barrier_latency": draw(st.integers(0, 6)),
-        "branch_latency": latency(),
-        "block_start": draw(st.integers(0, 6)),
-        "block_end": draw(st.integers(0, 6)),
-        "load_store_queue_depth": draw(st.integers(1, 4)),
-        "dispatch_interval_fs": draw(st.sampled_from([1, 600_000, 7_000_000])),
-        "shared_latency": latency(),
-        "shuffle_latency": latency(),
-        "l1_latency": 1,
-        "l2_latency": draw(st.integers(8, 12)),
-        "l2_far_latency": draw(st.integers(13, 17)),
-        "l2_partitions": draw(st.sampled_from([1, 2])),
-        "l2_bandwidth": draw(st.sampled_from(["64 GB/s", "200 GB/s"])),
-        "l2_size": draw(st.sampled_from(["1 KiB", "4 KiB", "256 KiB"])),
-        "atomic_interval": draw(st.integers(1, 5)),
-        "dram_latency": draw(st.integers(24, 60)),
-        "port_in": draw(st.sampled_from([32, 64])),
-        "port_out": draw(st.sampled_from([32, 64])),
-        "dram_channels": draw(st.integers(1, 5)),
-        "channel_hash": draw(st.sampled_from(["linear", "rotated"])),
-        "dram_granule": draw(st.sampled_from([32, 64])),
-        "dram_efficiency_write": draw(st.sampled_from([1, "3/4"])),
-        "dram_efficiency_mixed": draw(st.sampled_from([1, "2/3"])),
-        "fp64_scope": draw(st.sampled_from(["sub-partition", "sm"])),
-        "sfu_scope": draw(st.sampled_from(["sub-partition", "sm"])),
-    }
-    for pipe in ("int", "fp32", "fp64", "fp16", "conversion", "sfu"):
-        changes[f"{pipe}_lanes"] = lanes()
-        changes[f"{pipe}_latency_cycles"] = latency()
-    return TINY.replace(**{**changes, **fixed})
+    return TINY.replace(**{**{name: draw(st.sampled_from(values)) for name, values in GPUS.items()}, **fixed})
 
 
 @st.composite
 def small_caches(draw: st.DrawFn) -> dict[str, Any]:
-    """Changes that leave a few lines in the L1, or none, and in the L2, and a store buffer that fills now and then."""
-    l1 = draw(st.sampled_from([256, 512, 1024]))
-    shared = dict.fromkeys(("shared_per_sm", "shared_per_block", "shared_per_block_optin"), l1)
-    return {
-        **shared,
-        "l1_size": l1,
-        "shared_carveouts": draw(st.sampled_from([(0, l1), (0, l1), (l1,)])),
-        "l1_latency": draw(st.integers(1, 7)),
-        "l2_size": draw(st.sampled_from(["512 B", "1 KiB", "256 KiB"])),
-        "dram_channels": draw(st.integers(1, 3)),
-        "store_buffer": draw(st.sampled_from(["128 B", "256 B", "4 KiB"])),
-        "bulk_rate": draw(st.sampled_from([32, 128])),
-        "bulk_overhead": draw(st.integers(1, 9)),
-        "tensor_latency_cycles": draw(st.integers(1, 12)),
-    }
+    """Changes that leave a few lines in the L1, or none, and in the L2, and a small store buffer."""
+    l1 = small_l1(draw(st.sampled_from([256, 512, 1024])), all_shared=draw(st.sampled_from([False, False, True])))
+    return {**l1, **{name: draw(st.sampled_from(values)) for name, values in CACHES.items()}}
 
 
 @st.composite

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
-from gpusim_des.gpu import GPU, load_gpu
-from gpusim_des.timeline import Timeline
+from gpusim_des.gpu import load_gpu
 from gpusim_des.timing.compiled_engine import CompiledEngine
+from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import SimpyEngine
-from gpusim_des.trace import Command, CopyMemory, HostProgram, HostStream, HostWork, LaunchKernel, SetMemory
-from tests.equality import any_programs
+from gpusim_des.trace import CopyMemory, HostProgram, HostStream, LaunchKernel, SetMemory
+from tests.equality import cases, differences, report
 from tests.programs import load, store, trace
-from tests.random_host_programs import Case as HostCase
-from tests.random_host_programs import cases as host_cases
-from tests.timed_programs import copy, graph, record, synchronize, wait
+from tests.random_host_programs import Case
+from tests.random_host_programs import cases as schedules
 
 
 @gs.block_kernel
@@ -27,73 +24,17 @@ def double(blk: gs.Block, array: gs.DeviceArray) -> None:
     blk.store(array, i, blk.load(array, i) * np.float32(2))
 
 
-UNHURRIED = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+@settings(max_examples=150, deadline=None, phases=[Phase.generate])
+@given(begin=st.integers(0, 1 << 32), detail=st.sampled_from(["kernel", "sm", "sm", "warp"]))
+def test_engines_are_equal_on_random_host_programs(begin: int, detail: Detail) -> None:
+    """Kernels of up to four streams among copies of the lines that they use."""
+    (case,) = cases(begin, 1, "hosts")
+    assert not differences(case, detail), report(case, detail)
 
 
-class Case(NamedTuple):
-    """A GPU and a host program."""
-
-    gpu: GPU
-    caches: bool
-    program: HostProgram
-
-    def play(self, engine: type[SimpyEngine]) -> Timeline:
-        return engine(self.gpu, "sm", caches=self.caches).play(self.program)
-
-
-@st.composite
-def busy_cases(draw: st.DrawFn) -> Case:
-    """Random kernels of up to three streams among copies of the lines that they use; all is over in nanoseconds."""
-    random = draw(any_programs())
-    ns = [f"{draw(st.integers(0, 40))} ns" for _ in range(7)]
-    names = ["launch_call", "copy_call", "launch_latency", "kernel_gap", "graph_gap", "synchronize_latency"]
-    names.append("copy_latency")
-    rates = ("h2d_pinned", "d2h_pinned", "h2d_pageable", "d2h_pageable")
-    changes: dict[str, Any] = dict(zip(names, ns, strict=True))
-    changes |= {rate: draw(st.sampled_from(["1 GB/s", "16 GB/s", "60 GB/s"])) for rate in rates}
-    gpu = random.gpu.replace(
-        **changes,
-        copy_engines=draw(st.sampled_from([1, 2])),
-        max_concurrent_kernels=draw(st.sampled_from([1, 2, 4])),
-        hardware_queues=draw(st.sampled_from([1, 32])),
-        late_kernel_signals=draw(st.sampled_from(["no", "yes"])),
-    )
-    commands: list[Command] = []
-    kernels = [
-        LaunchKernel(stream, trace=trace(*blocks, registers=random.registers))
-        for blocks, stream in zip(random.kernels, random.streams, strict=True)
-    ]
-    for kernel in [*kernels, None]:
-        for _ in range(draw(st.integers(0, 3))):
-            stream, address = draw(st.integers(0, 2)), 128 * draw(st.integers(0, 12))
-            nbytes = draw(st.sampled_from([128, 1024, 40_000]))
-            kind = draw(st.sampled_from(["h2d", "h2d", "d2h", "d2d", "memset", "event", "work", "synchronize"]))
-            if kind == "memset":
-                commands.append(SetMemory(stream, address=address, nbytes=nbytes))
-            elif kind == "event":
-                commands += [record(len(commands), stream), wait(len(commands), draw(st.integers(0, 2)))]
-            elif kind == "work":
-                commands.append(HostWork(femtoseconds=draw(st.integers(0, 50)) * 10**6))
-            elif kind == "synchronize":
-                commands.append(synchronize())
-            else:
-                options = {"pinned": draw(st.booleans()), "blocking": draw(st.booleans())}
-                commands.append(copy(kind, nbytes / 1000, stream, address=address, **options))  # type: ignore[arg-type]
-        if kernel:
-            commands.append(graph((kernel, ()), stream=kernel.stream) if draw(st.booleans()) else kernel)
-    program = HostProgram(commands, [HostStream(n, f"s{n}") for n in range(3)], per_thread_default=draw(st.booleans()))
-    return Case(gpu, random.caches, program)
-
-
-@settings(max_examples=100, deadline=None, suppress_health_check=UNHURRIED)
-@given(case=busy_cases())
-def test_engines_are_equal_on_random_host_programs(case: Case) -> None:
-    assert case.play(SimpyEngine) == case.play(CompiledEngine)
-
-
-@settings(max_examples=50, deadline=None, suppress_health_check=UNHURRIED)
-@given(case=host_cases())
-def test_engines_are_equal_on_schedules(case: HostCase) -> None:
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(case=schedules())
+def test_engines_are_equal_on_schedules(case: Case) -> None:
     """Nothing of memory, but streams, events, graphs and priorities."""
     assert case.play() == CompiledEngine(case.gpu, "kernel").play(case.program)
 

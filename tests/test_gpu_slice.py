@@ -158,11 +158,41 @@ def test_refuses_a_wrong_change(changes: dict[str, object], message: str) -> Non
         load_gpu("tiny").replace(**changes)
 
 
-def test_dispatch_and_clock_are_never_zero() -> None:
-    with pytest.raises(ModelError, match=r"front_end.dispatch_interval \(dispatch_interval_fs = 0\)"):
-        load_gpu("tiny").replace(dispatch_interval="0 ns")
-    with pytest.raises(ModelError, match=r"sm_clock = 10+ Hz: its period must be at least one femtosecond"):
-        load_gpu("tiny").replace(sm_clock_hz=10**16)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dispatch_interval": "0 ns"}, r"front_end.dispatch_interval \(dispatch_interval_fs = 0\)"),
+        ({"sm_clock_hz": 10**16}, r"sm_clock \(sm_clock_hz = 10+\): must be at most 10000000000$"),
+        ({"sm_clock": "999 kHz"}, r"sm_clock \(sm_clock_hz = 999000\): must be at least 1000000$"),
+        ({"sms": 1 << 16}, r"sms \(sms = 65536\): must be at most 65535$"),
+        ({"sms": 20_000}, r"sms = 20000 with sm.max_warps_per_sm = 16 makes room for 320000 warps: .*at most 262144"),
+        ({"max_warps_per_sm": 1 << 16}, r"max_warps_per_sm = 65536\): must be at most 65535$"),
+        ({"sub_partitions": 255}, r"sm.sub_partitions \(sub_partitions = 255\): must be at most 254$"),
+        ({"dram_channels": 0}, r"memory.dram_channels \(dram_channels = 0\): must be at least 1$"),
+        ({"dram_channels": 1 << 13}, r"memory.dram_channels \(dram_channels = 8192\): must be at most 4096$"),
+        ({"load_store_queue_depth": 1 << 13}, r"load_store_queue_depth = 8192\): must be at most 4096$"),
+        ({"barrier_latency": -1}, r"front_end.barrier_latency \(barrier_latency_cycles = -1\): must be at least 0$"),
+        ({"dram_latency": 1 << 25}, r"memory.dram_latency \(dram_latency_cycles = 33554432\): must be at most 1677"),
+        ({"fp64_latency_cycles": 1 << 25}, r"pipes.fp64 \(fp64_latency_cycles = 33554432\): must be at most 16777216"),
+        ({"fp32_sustained": "1/100000"}, r"pipes.fp32 \(fp32_sustained = 1/100000\): must be at least 1/65536"),
+        ({"launch_latency": "11 s"}, r"host.launch_latency \(launch_latency_fs = 1[01]*0+\): must be at most 10{16}"),
+        ({"l2_size": "8192 MiB"}, r"memory.l2_size \(l2_bytes = 8589934592\): must be at most 4294967296"),
+        ({"l2_bandwidth": "1 B/s"}, r"memory.l2_bandwidth = 1 B/s: one sector takes \d+ fs in one of 4 slices; it"),
+        ({"dram_bandwidth": "100 B/s"}, r"memory.dram_bandwidth = 100 B/s: at the efficiency of read .* a millisecond"),
+        ({"dram_efficiency_mixed": "1/10000000"}, r"at the efficiency of mixed traffic one granule takes 20+ fs"),
+        ({"shared_carveouts": ("0 KiB", "2 TiB")}, r"must rise from at least 0 to at most 1099511627776, each"),
+    ],
+)
+def test_refuses_what_no_engine_can_count(changes: dict[str, object], message: str) -> None:
+    """T1, T2: zeros, and numbers for which 64 bits would not do; far beyond any chip."""
+    with pytest.raises(ModelError, match=message):
+        load_gpu("tiny").replace(**changes)
+
+
+def test_the_largest_gpus_are_legal() -> None:
+    gpu = load_gpu("tiny").replace(sms=1 << 14, dram_channels=1 << 12, dram_latency=1 << 24, l2_bandwidth="16 TB/s")
+    assert gpu.sms * gpu.max_warps_per_sm == 1 << 18
+    assert load_gpu("tiny").replace(max_warps_per_sm=(1 << 16) - 4, max_blocks_per_sm=5).max_warps_per_sm == 65532
 
 
 def test_a_gpu_hashes_and_pickles() -> None:

@@ -8,8 +8,19 @@ from itertools import pairwise
 
 from gpusim_des.errors import ModelError
 from gpusim_des.gpu.parameters import Parameters
-from gpusim_des.gpu.schema import KEYS, PIPE_CLASSES, Key
+from gpusim_des.gpu.schema import KEYS, MOST_BY_DIMENSION, PIPE_CLASSES, Key
 from gpusim_des.units import format_bytes
+
+MOST_WARPS = 1 << 18
+"""Warps that a GPU may have room for: thirty times as many as the largest of today."""
+
+SLOWEST_PIPE = Fraction(1, 1 << 16)
+"""Least share of its peak that a pipe may keep up."""
+
+LONGEST_SERVICE_FS = 10**12
+"""Longest time that one sector or granule may take: a millisecond."""
+
+SERVICE_RULE = "it must be a whole number of femtoseconds, at least 1 and at most a millisecond (rule T1)"
 
 
 def check(gpu: Parameters) -> None:
@@ -58,14 +69,16 @@ def _value_flaws(key: Key, value: object) -> Iterator[str]:
 def _number_rule(key: Key, value: object) -> str:
     if not isinstance(value, int) or isinstance(value, bool):
         return "must be a whole number or a text with a unit"
-    return "" if value >= key.minimum else f"must be at least {key.minimum}"
+    if value < key.minimum:
+        return f"must be at least {key.minimum}"
+    return "" if value <= key.maximum else f"must be at most {key.maximum}"
 
 
 def _sizes_rule(key: Key, value: object) -> str:
     if not isinstance(value, tuple) or not value or not all(_is_int(part) for part in value):
         return "must be a tuple of whole numbers of bytes, not empty"
-    rising = list(value) == sorted(set(value)) and value[0] >= key.minimum
-    return "" if rising else f"must rise from at least {key.minimum}, each size once"
+    rising = list(value) == sorted(set(value)) and value[0] >= key.minimum and value[-1] <= key.maximum
+    return "" if rising else f"must rise from at least {key.minimum} to at most {key.maximum}, each size once"
 
 
 def _ratio_rule(_key: Key, value: object) -> str:
@@ -90,8 +103,14 @@ def _pipe_flaws(gpu: Parameters) -> Iterator[str]:
             value = getattr(pipe, field)
             if not _is_int(value) or value < 1:
                 yield f"pipes.{pipe.name} ({pipe.name}_{field} = {value!r}): must be a whole number, at least 1"
+            elif value > MOST_BY_DIMENSION["cycles"]:
+                yield (
+                    f"pipes.{pipe.name} ({pipe.name}_{field} = {value}): must be at most {MOST_BY_DIMENSION['cycles']}"
+                )
         if not isinstance(pipe.sustained, Fraction) or not 0 < pipe.sustained <= 1:
             yield f"pipes.{pipe.name} ({pipe.name}_sustained = {pipe.sustained}): must be above 0 and at most 1"
+        elif pipe.sustained < SLOWEST_PIPE:
+            yield f"pipes.{pipe.name} ({pipe.name}_sustained = {pipe.sustained}): must be at least {SLOWEST_PIPE}"
     branch = gpu.pipe("branch").latency_cycles
     if branch != gpu.branch_latency_cycles:
         yield (
@@ -110,6 +129,12 @@ def _sm_contradictions(gpu: Parameters) -> Iterator[str]:
         high, low = getattr(gpu, larger), getattr(gpu, smaller)
         if low > high:
             yield f"sm.{smaller} = {low} contradicts sm.{larger} = {high}: it cannot be larger"
+    if gpu.sms * gpu.max_warps_per_sm > MOST_WARPS:
+        yield (
+            f"sms = {gpu.sms} with sm.max_warps_per_sm = {gpu.max_warps_per_sm} makes room for "
+            f"{gpu.sms * gpu.max_warps_per_sm} warps: it must be for at most {MOST_WARPS}, so that counts of their "
+            "cycles stay below 2^63 (rule T1)"
+        )
     for whole in ("max_warps_per_sm", "registers_per_sm"):
         value = getattr(gpu, whole)
         if value % gpu.sub_partitions:
@@ -154,13 +179,17 @@ def _memory_contradictions(gpu: Parameters) -> Iterator[str]:
         yield f"memory.channel_interleave = {format_bytes(gpu.channel_interleave_bytes)}: must be a multiple of 128 B"
     if gpu.l2_partitions not in (1, 2):
         yield f"memory.l2_partitions = {gpu.l2_partitions}: must be 1 or 2 (rule M5)"
-    if gpu.sm_period_fs < 1:
-        yield f"sm_clock = {gpu.sm_clock_hz} Hz: its period must be at least one femtosecond"
     for kind in ("read", "write", "mixed"):
-        if gpu.granule_fs(kind) < 1:
-            yield "memory.dram_bandwidth: one granule on one channel must take at least one femtosecond"
-    if gpu.l2_sector_fs < 1:
-        yield "memory.l2_bandwidth: one sector in one slice must take at least one femtosecond"
+        if not 1 <= gpu.granule_fs(kind) <= LONGEST_SERVICE_FS:
+            yield (
+                f"memory.dram_bandwidth = {gpu.dram_bandwidth_bytes_per_s} B/s: at the efficiency of {kind} traffic "
+                f"one granule takes {gpu.granule_fs(kind)} fs on one of {gpu.dram_channels} channels; {SERVICE_RULE}"
+            )
+    if not 1 <= gpu.l2_sector_fs <= LONGEST_SERVICE_FS:
+        yield (
+            f"memory.l2_bandwidth = {gpu.l2_bandwidth_bytes_per_s} B/s: one sector takes {gpu.l2_sector_fs} fs in one "
+            f"of {gpu.dram_channels} slices; {SERVICE_RULE}"
+        )
     yield from _latency_contradictions(gpu)
 
 

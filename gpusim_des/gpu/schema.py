@@ -37,6 +37,23 @@ DUPLEXES = ("full", "half")
 """Whether the link to the host carries both directions at once (rule H2)."""
 
 
+MOST = 1 << 20
+"""Largest count."""
+
+MOST_BY_DIMENSION: dict[units.Dimension, int] = {
+    "bytes": 1 << 40,
+    "bytes/s": 10**18,
+    "Hz": 10**10,
+    "s": 10**16,
+    "cycles": 1 << 24,
+    "bytes/cycle": 1 << 20,
+}
+"""Largest quantities in the units of the fields: a TiB, an EB/s, 10 GHz, 10 s, 16 million cycles, a MiB per cycle.
+
+Far beyond any chip, and small enough for 64-bit times and counts (rule T1).
+"""
+
+
 @dataclass(frozen=True)
 class Key:
     """One key of a model file and the field of `gpusim_des.gpu.GPU` that it fills."""
@@ -51,6 +68,13 @@ class Key:
     """Least legal value, in the unit of the field."""
     choices: tuple[str, ...] = ()
     optional: bool = False
+    most: int = 0
+    """Largest legal value, where it is not the one of all counts or of the dimension."""
+
+    @property
+    def maximum(self) -> int:
+        """Largest legal value, in the unit of the field."""
+        return self.most or (MOST if self.dimension is None else MOST_BY_DIMENSION[self.dimension])
 
     @property
     def label(self) -> str:
@@ -58,12 +82,12 @@ class Key:
         return f"{self.section}.{self.name}" if self.section else self.name
 
 
-def _count(section: str, *names: str) -> list[Key]:
-    return [Key(section, name, name, "count") for name in names]
+def _count(section: str, *names: str, most: int = 0) -> list[Key]:
+    return [Key(section, name, name, "count", most=most) for name in names]
 
 
-def _size(section: str, name: str, field: str, minimum: int = 1) -> Key:
-    return Key(section, name, field, "quantity", "bytes", minimum)
+def _size(section: str, name: str, field: str, minimum: int = 1, most: int = 0) -> Key:
+    return Key(section, name, field, "quantity", "bytes", minimum, most=most)
 
 
 def _cycles(section: str, name: str, minimum: int = 1) -> Key:
@@ -85,11 +109,14 @@ def _ratio(section: str, name: str) -> Key:
 KEYS: tuple[Key, ...] = (
     Key("", "title", "title", "text"),
     Key("", "compute_capability", "compute_capability", "text"),
-    Key("", "sms", "sms", "count"),
-    Key("", "sm_clock", "sm_clock_hz", "quantity", "Hz"),
-    *_count("sm", "max_warps_per_sm", "max_threads_per_sm", "max_blocks_per_sm", "max_threads_per_block"),
+    # An event's place in the order (rule T2) has 16 bits for the SM and 8 for the sub-partition.
+    *_count("", "sms", most=(1 << 16) - 1),
+    Key("", "sm_clock", "sm_clock_hz", "quantity", "Hz", minimum=10**6),
+    *_count("sm", "max_warps_per_sm", most=(1 << 16) - 1),
+    *_count("sm", "max_threads_per_sm", "max_blocks_per_sm", "max_threads_per_block"),
     *_count("sm", "registers_per_sm", "registers_per_block", "register_allocation_unit"),
-    *_count("sm", "warp_allocation_granularity", "max_registers_per_thread", "sub_partitions"),
+    *_count("sm", "warp_allocation_granularity", "max_registers_per_thread"),
+    *_count("sm", "sub_partitions", most=254),
     _size("sm", "shared_per_sm", "shared_bytes_per_sm"),
     _size("sm", "shared_per_block", "shared_bytes_per_block"),
     _size("sm", "shared_per_block_optin", "shared_bytes_per_block_optin"),
@@ -104,7 +131,7 @@ KEYS: tuple[Key, ...] = (
     _cycles("front_end", "branch_latency"),
     _cycles("front_end", "block_start", minimum=0),
     _cycles("front_end", "block_end", minimum=0),
-    *_count("front_end", "load_store_queue_depth"),
+    *_count("front_end", "load_store_queue_depth", most=1 << 12),
     Key("front_end", "dispatch_interval", "dispatch_interval_fs", "time", "s"),
     *(Key("tensor", name, f"tensor_{name}", "count", minimum=0) for name in TENSOR_TYPES),
     Key("tensor", "latency", "tensor_latency_cycles", "quantity", "cycles"),
@@ -112,7 +139,7 @@ KEYS: tuple[Key, ...] = (
     _cycles("memory", "shuffle_latency"),
     _size("memory", "l1_size", "l1_bytes"),
     _cycles("memory", "l1_latency"),
-    _size("memory", "l2_size", "l2_bytes"),
+    _size("memory", "l2_size", "l2_bytes", most=1 << 32),
     Key("memory", "l2_bandwidth", "l2_bandwidth_bytes_per_s", "quantity", "bytes/s"),
     _cycles("memory", "l2_latency"),
     *_count("memory", "l2_partitions"),
@@ -121,13 +148,13 @@ KEYS: tuple[Key, ...] = (
     _cycles("memory", "dram_latency"),
     Key("memory", "port_out", "port_out_bytes_per_cycle", "quantity", "bytes/cycle"),
     Key("memory", "port_in", "port_in_bytes_per_cycle", "quantity", "bytes/cycle"),
-    _size("memory", "request_size", "request_bytes"),
-    _size("memory", "store_buffer", "store_buffer_bytes", minimum=32),
+    _size("memory", "request_size", "request_bytes", most=1 << 20),
+    _size("memory", "store_buffer", "store_buffer_bytes", minimum=32, most=1 << 24),
     Key("memory", "bulk_rate", "bulk_bytes_per_cycle", "quantity", "bytes/cycle", minimum=32),
     _cycles("memory", "bulk_overhead", minimum=0),
-    _size("memory", "memory_size", "memory_bytes"),
+    _size("memory", "memory_size", "memory_bytes", most=1 << 60),
     Key("memory", "dram_bandwidth", "dram_bandwidth_bytes_per_s", "quantity", "bytes/s"),
-    *_count("memory", "dram_channels"),
+    *_count("memory", "dram_channels", most=1 << 12),
     # Redundant on purpose: a file may state both, and then the two must agree.
     Key("memory", "dram_channel_bandwidth", "", "quantity", "bytes/s", optional=True),
     _size("memory", "channel_interleave", "channel_interleave_bytes", minimum=256),
@@ -137,7 +164,8 @@ KEYS: tuple[Key, ...] = (
     _ratio("memory", "dram_efficiency_write"),
     _ratio("memory", "dram_efficiency_mixed"),
     *_times("host", "launch_call", "copy_call", "launch_latency", "kernel_gap", "graph_gap", "synchronize_latency"),
-    *_count("host", "hardware_queues", "max_concurrent_kernels"),
+    *_count("host", "hardware_queues"),
+    *_count("host", "max_concurrent_kernels", most=1 << 16),
     Key("host", "late_kernel_signals", "late_kernel_signals", "choice", choices=YES_NO),
     *_count("copies", "copy_engines"),
     Key("copies", "link_duplex", "link_duplex", "choice", choices=DUPLEXES),

@@ -26,7 +26,7 @@ from gpusim_des.timing.compiled_reader import Reader
 from gpusim_des.timing.compiled_words import GpuWords
 from gpusim_des.timing.dma import DmaPort
 from gpusim_des.timing.kernel_run import KernelRun
-from gpusim_des.timing.order import Kind, Occurrence, order
+from gpusim_des.timing.order import Kind, Occurrence, end_of_time, order
 from gpusim_des.timing.program import Program
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.simpy_engine import SimpyEngine
@@ -86,6 +86,8 @@ class CompiledEngine(SimpyEngine):
                 self._kernel_ends()
             elif asked != at.PAUSED and time_fs != env.never:
                 env.step()
+            elif asked == at.REACHED or (asked == at.NOTHING_LEFT and super()._more_to_come()):
+                raise end_of_time()
             else:
                 self._come_to_now(order(Kind.HOST), lambda _: None)
                 if asked == at.NOTHING_LEFT:
@@ -111,8 +113,11 @@ class CompiledEngine(SimpyEngine):
             self._read_counts(run)
 
     def _come_to_now(self, priority: int, what: Any) -> None:
-        """Let something happen on the host's side at the time at which the GPU is, before all else there."""
-        Occurrence(self.env, int(self._gpu_words.words[at.NOW]), priority, [what])
+        """Let something happen on the host's side at the time at which the GPU is, before all else there.
+
+        The host is ahead where nothing has happened on the GPU since.
+        """
+        Occurrence(self.env, max(self.env.now, int(self._gpu_words.words[at.NOW])), priority, [what])
         self.env.step()
 
     def _advance(self, time_fs: int, priority: int) -> int:

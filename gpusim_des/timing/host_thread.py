@@ -8,7 +8,6 @@ from typing import Any
 
 from simpy import Event
 
-from gpusim_des.errors import TraceError
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import HostSpan
 from gpusim_des.timing.device_operations import DeviceOperations
@@ -82,7 +81,6 @@ class HostThread:
             self._env.process(self._note_event(command.event, mark))
         elif isinstance(command, WaitEvent):
             yield from self._spend("wait event", self._call_fs, command)
-            self._known(command.event, "a stream waits for")
             self._streams.wait(command.stream, command.event)
         elif isinstance(command, Synchronize):
             yield from self._wait(command.name or f"synchronize {command.what}", self._target(command), command)
@@ -103,16 +101,7 @@ class HostThread:
             return self._streams.tails()
         if command.what == "stream":
             return self._streams.tail(command.stream)
-        self._known(command.event, "the host waits for")
         return [self._streams.recorded(command.event)]
-
-    def _known(self, event: int, who: str) -> None:
-        try:
-            self._streams.recorded(event)
-        except KeyError:
-            raise TraceError(
-                f"{who} event record {event}, which nothing recorded before: record it first, event.record(stream)"
-            ) from None
 
     # Time of the host -----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,11 @@ from typing import Any, cast
 import simpy
 from simpy import Event
 
+from gpusim_des.errors import TraceError
+
+END_OF_TIME = 1 << 60
+"""Femtoseconds at which a simulation has to be over, 19 minutes: four times as much still fits 64 bits (T1)."""
+
 
 class Environment(simpy.Environment):
     """A SimPy environment whose time is an integer number of femtoseconds (T1)."""
@@ -22,13 +27,21 @@ class Environment(simpy.Environment):
         """Present time in femtoseconds."""
         return cast("int", self._now)
 
-    never = 1 << 62
+    never = END_OF_TIME
     """A time at which nothing happens."""
 
     @property
     def first(self) -> tuple[int, int]:
-        """Time and priority of the next event; `never` and 0 if there is none."""
-        return cast("tuple[int, int]", self._queue[0][:2]) if self._queue else (self.never, 0)
+        """Time and priority of the next event; `never` and 0 if there is none before."""
+        first = cast("tuple[int, int]", self._queue[0][:2]) if self._queue else (self.never, 0)
+        return first if first[0] < self.never else (self.never, 0)
+
+
+def end_of_time() -> TraceError:
+    """Complaint about a simulation that lasts too long."""
+    return TraceError(
+        f"the simulation came to {END_OF_TIME:,} fs, 19 minutes: engines count no further (T1); simulate less at a time"
+    )
 
 
 class Kind(IntEnum):

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from simpy import Event
 from simpy.core import EmptySchedule
 
-from gpusim_des.errors import CycleLimitError, DeadlockError, LaunchError, SimulationInterrupted
+from gpusim_des.errors import CycleLimitError, DeadlockError, SimulationInterrupted
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.block_scheduler import BlockScheduler
@@ -19,7 +19,8 @@ from gpusim_des.timing.interrupt import interrupts_go_to
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.l1 import l1_lines
 from gpusim_des.timing.memory_path import MemoryPath
-from gpusim_des.timing.order import LAST, Environment, Kind, Occurrence, order
+from gpusim_des.timing.order import END_OF_TIME, LAST, Environment, Kind, Occurrence, end_of_time, order
+from gpusim_des.timing.playable import refuse_unplayable
 from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.sm import StreamingMultiprocessor
@@ -95,15 +96,14 @@ class SimpyEngine:
 
         Raises
         ------
-        LaunchError
-            If a kernel's block fits on no SM; the message names the limiter.
+        TraceError, LaunchError
+            Before anything is played, for what `refuse_unplayable` finds.
         DeadlockError
             If blocks are left and nothing can happen any more.
-        TraceError
-            If a stream or the host waits for an event that nothing recorded.
         CycleLimitError, SimulationInterrupted
             After `max_cycles`, and when the user interrupts; with the timeline so far.
         """
+        refuse_unplayable(self.gpu, program)
         self.stream_names = {stream.number: stream.name for stream in program.streams}
         priorities = {stream.number: stream.priority for stream in program.streams}
         traffic = MemoryTraffic(self.env, self.gpu, self._dma_port())
@@ -114,6 +114,8 @@ class SimpyEngine:
             Occurrence(self.env, max_cycles * self.gpu.sm_period_fs, order(Kind.ISSUE) - 1, [self._reach_limit])
         with interrupts_go_to(lambda: self._request_stop("interrupt")):
             self._run_until(host)
+        if self.env.now >= END_OF_TIME:
+            raise end_of_time()
         if self._stop == "deadlock":
             self._report_deadlock()
         if self._stop:
@@ -198,12 +200,6 @@ class SimpyEngine:
     def _start_kernel(self, command: LaunchKernel, number: int, priority: int) -> KernelRun:
         trace = command.trace
         run = KernelRun(self.env, self.gpu, trace, number, caches=self.memory.caches)
-        if run.occupancy.blocks_per_sm == 0:
-            raise LaunchError(
-                f"kernel {trace.name!r} never starts: a block of {trace.config.threads_per_block} threads with "
-                f"{trace.registers} registers per thread and {trace.shared_bytes:,} bytes of shared memory does "
-                f"not fit on an SM of {self.gpu.title}; the limiter is {run.occupancy.limiter}"
-            )
         self.runs.append(run)
         run.use_before = self._use()
         run.begun.callbacks.append(lambda _: self._begin_kernel(run))
@@ -248,6 +244,8 @@ class SimpyEngine:
         return ((block, sm.number) for sm in self.block_scheduler.sms for block in sm.blocks)
 
     def _report_deadlock(self) -> NoReturn:
+        if self.env.now >= END_OF_TIME:
+            raise end_of_time()
         run = next((run for run in self.runs if not run.done.triggered), None)
         if run is None:
             waiting = ", ".join(f"{work.name} in stream {work.stream}" for work in self.device.under_way[:8])

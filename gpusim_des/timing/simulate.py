@@ -8,14 +8,12 @@ from typing import Literal, cast, get_args
 
 import numpy as np
 
-from gpusim_des.errors import LaunchError, TraceError
-from gpusim_des.gpu import GPU, misfit, occupancy
+from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.choice import Engine, choose_engine
 from gpusim_des.timing.probe import Detail
-from gpusim_des.timing.program import Timing
 from gpusim_des.timing.simpy_engine import Progress, SimpyEngine
-from gpusim_des.trace import HostProgram, KernelTrace, OpClass
+from gpusim_des.trace import HostProgram, KernelTrace
 
 Caches = Literal["on", "off"]
 
@@ -64,10 +62,8 @@ def simulate(
     ValueError
         For an unknown engine, cache mode or level of detail, SMs that the GPU does not have, or streams that do not
         match the kernels.
-    TraceError
-        If a kernel uses instructions that the GPU does not have.
-    LaunchError, DeadlockError, CycleLimitError, SimulationInterrupted
-        See `SimpyEngine.run`.
+    TraceError, LaunchError, DeadlockError, CycleLimitError, SimulationInterrupted
+        See `SimpyEngine.play`.
 
     Examples
     --------
@@ -93,8 +89,6 @@ def simulate(
     if program is not None and (traces or streams is not None):
         raise ValueError("program = … holds the kernels and their streams: leave traces and streams out")
     played = traces if program is None else tuple(program.traces())
-    for trace in played:
-        _refuse_unplayable(gpu, trace)
     kind = _compiled_engine() if choose_engine(engine, played) == "compiled" else SimpyEngine
     player = kind(gpu, detail, progress, caches=caches == "on", watch=watch)
     return player.run(traces, streams, limit) if program is None else player.play(program, limit)
@@ -115,27 +109,3 @@ def _check_watch(gpu: GPU, watch: Collection[int] | None, detail: Detail) -> Non
         raise ValueError(f"watch = {watch!r}: {gpu.title} has the SMs 0 to {gpu.sms - 1}")
     if detail != "warp":
         raise ValueError(f'watch = {watch!r} with detail = {detail!r}: warps are recorded with detail="warp" only')
-
-
-def _refuse_unplayable(gpu: GPU, trace: KernelTrace) -> None:
-    """Refuse a kernel of which no block fits, or with instructions that the GPU does not have (I1, W2)."""
-    shape = trace.config.threads_per_block, trace.registers, trace.shared_bytes
-    try:
-        fits = occupancy(gpu, *shape).blocks_per_sm
-    except LaunchError as error:
-        raise LaunchError(f"kernel {trace.name!r} cannot be launched: {error}") from None
-    if not fits:
-        raise LaunchError(f"kernel {trace.name!r} never starts: {misfit(gpu, *shape)}")
-    used = {int(op) for stream in trace.streams for op in np.unique(stream.ops)}
-    for op, there, since in (
-        (OpClass.ASYNC_COPY, gpu.async_copies, "asynchronous copies from global to shared memory need 8.0"),
-        (OpClass.BULK_COPY, gpu.bulk_copies, "bulk copies need 9.0"),
-    ):
-        if op in used and there == "no":
-            raise TraceError(
-                f"kernel {trace.name!r} uses {op.label} instructions, which {gpu.title} (compute capability "
-                f"{gpu.compute_capability}) does not have: {since}; choose a newer GPU or copy through registers"
-            )
-    timing = Timing(gpu)
-    for operand in {int(o) for s in trace.streams for o in s.operands[s.ops == OpClass.TENSOR].tolist()}:
-        timing.tensor(operand)

@@ -5,6 +5,8 @@ The functional executor writes a `KernelTrace`, the timing model plays it. Warps
 (W3). Chunks of blocks live in memory up to a limit and in a temporary file beyond it (W4).
 """
 
+from gpusim_des.trace.check import Amounts
+from gpusim_des.trace.check_host import check_host
 from gpusim_des.trace.host import (
     DEFAULT_STREAM,
     Command,
@@ -34,6 +36,7 @@ __all__ = [
     "MMA_TYPES",
     "SECTOR_BYTES",
     "SHARED_OPS",
+    "Amounts",
     "Command",
     "CopyDirection",
     "CopyMemory",
@@ -55,4 +58,5 @@ __all__ = [
     "TraceChunk",
     "WaitEvent",
     "WarpTrace",
+    "check_host",
 ]

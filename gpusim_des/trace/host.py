@@ -136,8 +136,14 @@ class HostProgram:
     """The default stream is one like the others; otherwise it is the legacy one, which waits for all blocking streams
     and makes them wait."""
 
+    def operations(self) -> Iterator[Command]:
+        """Commands in the order of the calls, with the nodes of graphs in the places of their launches."""
+        for command in self.commands:
+            if isinstance(command, LaunchGraph):
+                yield from (node.command for node in command.nodes)
+            else:
+                yield command
+
     def traces(self) -> Iterator[KernelTrace]:
         """Traces of all kernels, those of graphs too, in the order of their launches."""
-        for command in self.commands:
-            parts = [node.command for node in command.nodes] if isinstance(command, LaunchGraph) else [command]
-            yield from (part.trace for part in parts if isinstance(part, LaunchKernel))
+        return (command.trace for command in self.operations() if isinstance(command, LaunchKernel))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from gpusim_des.errors import TraceError
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 from gpusim_des.spill import ArrayStore
+from gpusim_des.trace.check import Amounts, StreamSizes, check_chunk
 from gpusim_des.trace.warp import Footprint, Stream, WarpTrace
 
 
@@ -143,7 +145,13 @@ class KernelTrace:
         return number
 
     def add_chunk(self, blocks: NDArray[np.int64], chunk: TraceChunk) -> None:
-        """Record the blocks with these linear numbers, row by row."""
+        """Record the blocks with these linear numbers, row by row; raises `TraceError` for blocks outside the grid."""
+        inside = (blocks >= 0) & (blocks < self.config.blocks)
+        if len(blocks) != len(chunk.streams) or not inside.all():
+            raise TraceError(
+                f"{len(blocks)} blocks for {len(chunk.streams)} rows of kernel {self.name!r}: give each row the number "
+                f"of a block between 0 and {self.config.blocks - 1}"
+            )
         self._chunk_of[blocks] = self._store.put(*chunk.arrays())
         self._row_of[blocks] = np.arange(len(blocks), dtype=np.int32)
         for stream, warps in zip(*np.unique(chunk.streams, return_counts=True), strict=True):
@@ -180,6 +188,45 @@ class KernelTrace:
         if self._open is None or self._open[0] != number:
             self._open = (number, TraceChunk(*self._store.get(number)), {})
         return self._open[1:]
+
+    def check(self) -> Amounts:
+        """Refuse a trace that no engine may play, and say how much it holds.
+
+        Engines call it before they play: streams, footprints and chunks may have been made by hand, and arrays changed.
+
+        Raises
+        ------
+        TraceError
+            Naming kernel, block or instruction, the value and the rule.
+        LaunchError
+            If grid or block is larger than CUDA allows.
+        """
+        LaunchConfig.of(tuple(self.config.grid), tuple(self.config.block))
+        for number, stream in enumerate(self.streams):
+            with self._naming(f"stream {number}"):
+                stream.check()
+        sizes, warps = StreamSizes.of(self.streams), self.config.warps_per_block
+        amounts = Amounts(0, 0, 0, 0, 0)
+        for number in range(len(self._store)):
+            chunk = TraceChunk(*self._store.get(number))
+
+            def place(row: int, warp: int, chunk_number: int = number) -> str:
+                blocks = np.flatnonzero((self._chunk_of == chunk_number) & (self._row_of == row))
+                return f"block {blocks[0] if len(blocks) else 'of no number'}, warp {warp}"
+
+            with self._naming(f"chunk {number}"):
+                amounts += check_chunk(chunk, sizes, warps, place)
+        missing = int(np.argmin(self._chunk_of))
+        self._chunk(missing)
+        return amounts
+
+    @contextmanager
+    def _naming(self, part: str) -> Iterator[None]:
+        """Say in a complaint which kernel it is about."""
+        try:
+            yield
+        except TraceError as error:
+            raise TraceError(f"kernel {self.name!r}, {part}: {error}") from None
 
     def __iter__(self) -> Iterator[list[WarpTrace]]:
         return (self.block(b) for b in range(self.config.blocks))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import TraceError
 from gpusim_des.grid import WARP_SIZE
+from gpusim_des.trace.check import check_stream
 from gpusim_des.trace.operation import GLOBAL_OPS, MEMORY_OPS, OpClass
 
 
@@ -74,33 +76,27 @@ class Stream:
         (2, (0,))
         """
         items = list(instructions)
-        for number, item in enumerate(items):
-            if not 1 <= item.lanes <= WARP_SIZE:
-                raise TraceError(f"instruction {number} has {item.lanes} active lanes: must lie between 1 and 32")
-        stream = cls(
-            ops=np.array([i.op for i in items], np.uint8),
-            lanes=np.array([i.lanes for i in items], np.uint8),
-            lines=np.array([i.line for i in items], np.int32),
+        wide = cls(
+            ops=_whole("op", [i.op for i in items]),
+            lanes=_whole("lanes", [i.lanes for i in items]),
+            lines=_whole("line", [i.line for i in items]),
             dep_start=np.cumsum([0, *(len(i.deps) for i in items)], dtype=np.int32),
-            deps=np.array([d for i in items for d in i.deps], np.int32),
-            operands=np.array([i.operand for i in items], np.int32),
+            deps=_whole("deps", [d for i in items for d in i.deps]),
+            operands=_whole("operand", [i.operand for i in items]),
         )
-        stream.check()
-        return stream
+        wide.check()
+        return cls(
+            wide.ops.astype(np.uint8),
+            wide.lanes.astype(np.uint8),
+            wide.lines.astype(np.int32),
+            wide.dep_start,
+            wide.deps.astype(np.int32),
+            wide.operands.astype(np.int32),
+        )
 
     def check(self) -> None:
         """Refuse a stream that no engine may play; raises `TraceError` naming the instruction."""
-        reader = np.repeat(np.arange(len(self)), np.diff(self.dep_start))
-        forward = np.flatnonzero((self.deps < 0) | (self.deps >= reader))
-        if forward.size:
-            k = forward[0]
-            raise TraceError(
-                f"instruction {reader[k]} depends on instruction {self.deps[k]}: "
-                "an operand comes from an earlier instruction of the same warp"
-            )
-        bad = np.flatnonzero((self.lanes < 1) | (self.lanes > WARP_SIZE))
-        if bad.size:
-            raise TraceError(f"instruction {bad[0]} has {self.lanes[bad[0]]} active lanes: must lie between 1 and 32")
+        check_stream(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,13 +153,26 @@ class WarpTrace:
             )
         if any(not access or access[0] < 0 for access in ordered):
             raise TraceError(f"global accesses {sectors!r}: each touches at least one sector, none below 0")
+        bases = _whole("sectors", [access[0] for access in ordered])
         footprint = Footprint(
-            np.array([max(i.quarter_cycles, 4) for i in items if i.op in MEMORY_OPS], np.int32),
+            _whole("quarter_cycles", [max(i.quarter_cycles, 4) for i in items if i.op in MEMORY_OPS], np.int32),
             np.cumsum([0, *(len(access) for access in ordered)], dtype=np.int32),
-            np.array([s - access[0] for access in ordered for s in access], np.int64),
+            _whole("sectors", [s - access[0] for access in ordered for s in access]),
             _passes_of([i for i in items if i.op in GLOBAL_OPS], ordered),
         )
-        return cls(stream, footprint, np.array([access[0] for access in ordered], np.int64))
+        return cls(stream, footprint, bases)
+
+
+def _whole(what: str, values: Sequence[int], kind: Any = np.int64) -> NDArray[Any]:
+    """Make an array of whole numbers; raises `TraceError` for others, which NumPy would cut off."""
+    wrong = next((v for v in values if not isinstance(v, int | np.integer)), None)
+    if wrong is not None:
+        raise TraceError(f"{what} = {wrong!r}: must be a whole number")
+    limits = np.iinfo(kind)
+    beyond = next((v for v in values if not limits.min <= v <= limits.max), None)
+    if beyond is not None:
+        raise TraceError(f"{what} = {beyond}: must lie between {limits.min} and {limits.max}")
+    return np.array(values, kind)
 
 
 def _passes_of(items: Sequence[Instruction], sectors: Sequence[Sequence[int]]) -> NDArray[np.uint8]:
@@ -175,4 +184,4 @@ def _passes_of(items: Sequence[Instruction], sectors: Sequence[Sequence[int]]) -
         if item.passes and (len(item.passes) != len(touched) or not all(1 <= p <= WARP_SIZE for p in item.passes)):
             raise TraceError(f"passes {item.passes} for {len(touched)} sectors: one for each, between 1 and 32")
         passes += item.passes or (1,) * len(touched)
-    return np.array(passes, np.uint8)
+    return _whole("passes", passes, np.uint8)
