@@ -12,9 +12,10 @@ import pytest
 from gpusim_des.errors import LaunchError, TraceError
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import Dim3, LaunchConfig
+from gpusim_des.timing.choice import Engine
 from gpusim_des.timing.order import END_OF_TIME
 from gpusim_des.timing.simpy_engine import SimpyEngine
-from gpusim_des.timing.simulate import Engine, simulate
+from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import (
     Command,
     CopyMemory,
