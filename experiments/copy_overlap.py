@@ -123,10 +123,11 @@ def formula_us(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, kernel_us: 
     if pinned:  # the host is ahead of the device all the time: only its first call and its last wait count
         engines = 1 if chip.copy_engines == 1 or chip.link_duplex == "half" else 2
         stages = copy_in, kernel_us + gap, copy_out
-        return call + arrival + gs.analytic.pipeline_seconds(chunks, *stages, engines=engines) + back
+        return call + arrival + float(gs.analytic.pipeline_seconds(chunks, *stages, engines=engines)) + back
     copy_in += call + arrival + back  # every copy waits for a call, and the host for every copy
     copy_out += back + (call + arrival) * (issue == "breadth-first")  # depth-first the kernel hides the call
-    return gs.analytic.blocking_seconds(chunks, copy_in, launch + arrival + kernel_us, copy_out, issue=issue) + back
+    stages = copy_in, launch + arrival + kernel_us, copy_out
+    return float(gs.analytic.blocking_seconds(chunks, *stages, issue=issue)) + back
 
 
 def measure(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, *, pinned: bool) -> OverlapPoint:
