@@ -24,9 +24,10 @@ from gpusim_des.launched import Launch
 from gpusim_des.simulation import Simulation
 from gpusim_des.streams import Stream
 from gpusim_des.timeline import Timeline
+from gpusim_des.timing.choice import Engine, choose_engine
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import Progress
-from gpusim_des.timing.simulate import Caches, Engine, simulate
+from gpusim_des.timing.simulate import Caches, simulate
 from gpusim_des.trace import KernelTrace, LaunchKernel
 
 DefaultStream = Literal["legacy", "per-thread"]
@@ -229,9 +230,9 @@ class Device(StreamFace):
         of every warp as well, on the SMs that ``watch`` lists, or on all). ``caches="off"`` sends every sector to HBM:
         the idealisation in which the textbook's formulas are exact.
 
-        ``engine="compiled"`` comes to the same timeline many times as fast, except with ``detail="warp"``; it compiles
-        itself at its first use, about half a minute, and keeps the result on disk. ``"simpy"`` is the readable engine,
-        which ``"auto"`` means so far.
+        Two engines come to the same timeline: ``engine="simpy"``, the readable one, and ``"compiled"``, which is many
+        times as fast and compiles itself at its first use, about half a minute; it keeps the result on disk. ``"auto"``
+        takes the compiled one for large work; ``engine`` of the result tells which it was.
 
         Raises
         ------
@@ -251,12 +252,12 @@ class Device(StreamFace):
                 "what was asked for before dev.forget_launches() is left out"
             )
         self._host.check_sources()
-        used = "compiled" if engine == "compiled" else "simpy"
+        used = choose_engine(engine, self.program.traces())
         try:
             timeline = simulate(
                 self.gpu,
                 program=self.program,
-                engine=engine,
+                engine=used,
                 caches=caches,
                 detail=detail,
                 watch=watch,

@@ -109,3 +109,52 @@ def test_waves_refuse_what_is_not_a_count(argument: str, wrong: int) -> None:
     arguments = {"blocks": 1, "blocks_per_sm": 1, "sms": 1, argument: wrong}
     with pytest.raises(ValueError, match=rf"{argument} = {wrong}: must be a whole number, at least 1"):
         analytic.waves(**arguments)
+
+
+def test_tiles_divide_the_loads() -> None:
+    assert [analytic.matmul_loads(64, tile) for tile in (1, 8, 16, 64)] == [524288, 65536, 32768, 8192]
+    with pytest.raises(ValueError, match=r"tile = 12 does not divide n = 64: pad the matrices"):
+        analytic.matmul_loads(64, 12)
+    for n, tile in ((0, 1), (8, 0), (8, -8), (True, 1)):
+        with pytest.raises(ValueError, match=r"(n|tile) = \S+: must be a whole number, at least 1"):
+            analytic.matmul_loads(n, tile)
+
+
+def test_roofline_by_hand() -> None:
+    """``tiny``: 2 SMs of 2 schedulers at 1 GHz, where an fp64 instruction takes 2 cycles; L2 256 GB/s, DRAM 64."""
+    mix = {"fp32": 400, "fp64": 200, "global_load": 1000}
+    limits = analytic.roofline("tiny", instructions=mix, load_store_cycles=1500, l2_bytes=12800, dram_bytes=64000)
+    nanoseconds = {part: round(seconds * 1e9, 6) for part, seconds in limits.ceilings.items()}
+    assert nanoseconds == {
+        "issue slots": 400,
+        "fp32 pipe": 100,
+        "fp64 pipe": 100,
+        "load/store units": 750,
+        "L2": 50,
+        "DRAM": 1000,
+    }
+    assert (limits.limiter, limits.seconds) == ("DRAM", 1e-6)
+
+
+def test_roofline_knows_what_a_chip_sustains() -> None:
+    h200, h100 = (analytic.roofline(name, instructions={"fp32": 10**6}).ceilings for name in ("h200-sxm", "h100-sxm"))
+    share = gpu.load_gpu("h200-sxm").pipe("fp32").sustained
+    assert share < 1
+    assert h200["issue slots"] == h100["issue slots"]
+    assert h100["fp32 pipe"] / h200["fp32 pipe"] == pytest.approx(float(share), rel=0.01)
+    read, mixed = (
+        analytic.roofline("h100-sxm", instructions={}, dram_bytes=2900, kind=kind) for kind in ("read", "mixed")
+    )
+    assert mixed.seconds == pytest.approx(1e-9)
+    assert read.seconds == pytest.approx(2900 / 3180e9)
+
+
+def test_roofline_without_work_and_with_impossible_work() -> None:
+    nothing = analytic.roofline("tiny", instructions={})
+    assert (nothing.ceilings, nothing.seconds, nothing.limiter) == ({}, 0.0, "none")
+    with pytest.raises(ValueError, match=r"fp32 = -1: must be a finite number, at least 0"):
+        analytic.roofline("tiny", instructions={"fp32": -1})
+    with pytest.raises(ValueError, match=r"l2_bytes = inf: must be a finite number"):
+        analytic.roofline("tiny", instructions={}, l2_bytes=float("inf"))
+    with pytest.raises(ModelError, match="there is no traffic 'copy'"):
+        analytic.roofline("tiny", instructions={}, kind="copy")  # type: ignore[arg-type]

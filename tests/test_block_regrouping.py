@@ -40,11 +40,13 @@ def run(
     arrays: Sequence[Array],
     *args: Any,
     at_once: int,
+    most_instructions: int = executor.CHUNK_INSTRUCTIONS,
     count: str = "auto",
 ) -> tuple[list[Array], tuple[dict[str, Any], list[Any]]]:
     """Launch with `at_once` blocks in flight; returns the arrays afterwards and what was observed."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(executor, "CHUNK_THREADS", at_once * block)
+        patch.setattr(executor, "CHUNK_INSTRUCTIONS", most_instructions)
         dev = gs.Device("h100-sxm")
         on_device = [dev.to_device(a) for a in arrays]
         launch = dev.launch(kernel, grid, block, *on_device, count=count)  # type: ignore[arg-type]
@@ -53,8 +55,8 @@ def run(
 
 def check_same(kernel: gs.BlockKernel, grid: int, block: int, arrays: Sequence[Array]) -> list[Array]:
     alone, seen_alone = run(kernel, grid, block, arrays, at_once=1)
-    for at_once in (2, grid):
-        together, seen = run(kernel, grid, block, arrays, at_once=at_once)
+    for at_once, most in ((2, executor.CHUNK_INSTRUCTIONS), (grid, executor.CHUNK_INSTRUCTIONS), (grid, 30)):
+        together, seen = run(kernel, grid, block, arrays, at_once=at_once, most_instructions=most)
         assert [a.tobytes() for a in together] == [a.tobytes() for a in alone]
         assert seen[0] == seen_alone[0]
         assert seen[1] == seen_alone[1]
@@ -143,6 +145,57 @@ def test_progress_counts_every_block_once() -> None:
         a = dev.malloc(7 * 32, np.int32)
         dev.launch(increment_then_decide, 7, 32, a, progress=lambda done, of: heard.append((done, of)))
     assert heard == [(3, 7), (6, 7), (7, 7)]
+
+
+@gs.kernel
+def many_steps(t: Any, a: Any, steps: int) -> None:
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    for _ in range(steps):
+        a[i] = a[i] + 1
+
+
+@pytest.mark.parametrize("grid", [1, 7, 8])
+def test_a_long_kernel_runs_fewer_blocks_at_once(grid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a chunk's blocks, and half of those, until their instructions fit; a block alone always does."""
+    monkeypatch.setattr(executor, "CHUNK_THREADS", 4 * 32)
+    monkeypatch.setattr(executor, "CHUNK_INSTRUCTIONS", 400)
+    heard: list[int] = []
+    dev = gs.Device("h100-sxm")
+    a = dev.to_device(np.arange(grid * 32, dtype=np.int32))
+    launch = dev.launch(many_steps, grid, 32, a, 20, progress=lambda done, _: heard.append(done))
+    assert dev.to_host(a).tolist() == list(range(20, grid * 32 + 20))
+    per_warp = launch.counters.warp_instructions // grid
+    assert 100 < per_warp < 200  # four warps are too many, two are not
+    assert heard == {1: [1], 7: [4, 6, 7], 8: [4, 6, 8]}[grid]
+    assert launch.trace.rows(0, 4)[1].tolist() == list(range(min(2, grid)))
+
+
+@gs.block_kernel
+def use_a_tile(blk: gs.Block, a: gs.DeviceArray, out: gs.DeviceArray, stride: int, shift: int, left_out: int) -> None:
+    """Blocks use the same places of their tiles where `shift` is 0, all threads or all but some."""
+    tile, i = blk.shared(512, np.float32), blk.bx * blk.bdx + blk.tid
+    m = blk.tid % 5 != left_out
+    place = blk.tid * stride if not shift else blk.tid * stride + blk.bx * shift
+    blk.sstore(tile, blk.tid, blk.load(a, i))
+    blk.pipeline_memcpy_async(tile, place, a, i, mask=m)
+    blk.pipeline_commit()
+    blk.pipeline_wait_prior(0)
+    blk.sync()
+    blk.atomic_add(tile, place // 4, 1.0, mask=m)
+    blk.store(out, i, blk.sload(tile, place) + blk.sload(tile, place, mask=m))
+
+
+@pytest.mark.parametrize("left_out", [9, 2])
+@pytest.mark.parametrize(("stride", "shift"), [(1, 0), (8, 0), (3, 2)])
+@pytest.mark.parametrize("threads", [64, 47])
+def test_one_block_stands_for_all_that_use_the_same_places(
+    stride: int, shift: int, left_out: int, threads: int
+) -> None:
+    def kernel(blk: gs.Block, a: gs.DeviceArray, out: gs.DeviceArray) -> None:
+        use_a_tile.function(blk, a, out, stride, shift, left_out)
+
+    data = np.arange(5 * threads, dtype=np.float32)
+    check_same(gs.block_kernel(kernel), 5, threads, [data, np.zeros_like(data)])
 
 
 # Random kernels -------------------------------------------------------------------------------------------------------

@@ -46,11 +46,13 @@ def requests(draw: st.DrawFn) -> tuple[Rows, int, Masks | None]:
     warps = draw(st.integers(1, 3))
     rows = []
     for _ in range(warps):
-        kind = draw(st.sampled_from(["stride", "any", "few"]))
+        kind = draw(st.sampled_from(["stride", "one", "any", "few"]))
         base = draw(st.integers(0, 4096))
         if kind == "stride":
             stride = draw(st.integers(-40, 40)) if draw(st.booleans()) else 1
             row = [base + 40 * 32 + stride * lane for lane in range(32)]
+        elif kind == "one":
+            row = [base] * 32
         else:
             row = draw(st.lists(st.integers(0, 3 if kind == "few" else 2000), min_size=32, max_size=32))
         shift = 0 if aligned else draw(st.integers(0, 31))

@@ -1,11 +1,14 @@
 """Every experiment runs, and its numbers show the phenomenon that it is about."""
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from gpusim_des.gpu import list_gpus
 
 FOLDER = Path(__file__).resolve().parent.parent / "experiments"
 
@@ -22,7 +25,7 @@ def load(name: str) -> ModuleType:
 
 def test_no_experiment_is_forgotten() -> None:
     assert {p.stem for p in FOLDER.glob("*.py")} == {
-        *("copy_overlap", "latency_hiding", "launch_overhead", "wave_quantization"),
+        *("copy_overlap", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
     }
 
 
@@ -99,6 +102,66 @@ def test_launch_overhead(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert short.share(short.stream_us) > 0.8
     assert {p.name for p in tmp_path.iterdir()} == {"launch_overhead.png", "launch_overhead_timelines.png"}
     assert "a launch costs the host 2.45 µs, the device 2.05 µs" in capsys.readouterr().out
+
+
+def test_tiled_matmul(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    n = 128
+    points = {p.name: p for p in load("tiled_matmul").main("h100-sxm", tmp_path, n, sms=2)}
+
+    assert {p.loads * tile for p, tile in zip(points.values(), (1, 1, 8, *[16], *[32] * 5), strict=True)} == {2 * n**3}
+    assert all(p.loads == p.formula_loads and p.ratio >= 1 for p in points.values())  # a roofline is a least time
+    us = {name: p.kernel.seconds * 1e6 for name, p in points.items()}
+    assert us["naive"] > 2 * us["naive, unrolled by 4"] > us["naive, unrolled by 4"] > us["T = 16"] > us["T = 32"]
+    waits = {name: p.kernel.stalls["long_scoreboard"] for name, p in points.items()}
+    assert waits["T = 32, double-buffered"] < 0.5 * waits["T = 32"]  # the next tile is on its way
+    assert us["T = 32, padded"] == us["T = 32"]  # tiles that are read by rows have no conflicts to remove
+    assert us["T = 32, B transposed"] > 10 * us["T = 32, B transposed, padded"]
+    passes = [p.wavefronts_per_request for p in points.values()]
+    assert passes == [0, 0, 1, 1, 1, 1, 1, 16.5, 1]  # 32 for B's tile, 1 for A's
+    naive = points["naive"]
+    assert naive.sectors == n**3 // 32 * 5  # of a step: a warp's one element of A, and 32 neighbours of B
+    assert (points["T = 8"].sectors, points["T = 8"].formula_sectors) == (2 * n**3 // 64,) * 2
+    assert points["T = 32"].roofline.limiter == "load/store units"
+    assert [p.name for p in tmp_path.iterdir()] == ["tiled_matmul.png"]
+    said = capsys.readouterr().out
+    assert f"naive: {naive.sectors:,} sectors and not {2 * n**3 // 8:,}, one for eight elements" in said
+    assert "T = 32, B transposed: load/store units busy 100% of the time\n" in said
+
+
+def test_tiled_matmul_without_caches(capsys: pytest.CaptureFixture[str]) -> None:
+    """On paper: the naive kernel is bound by DRAM, and tiles move the limit elsewhere."""
+    points = load("tiled_matmul").main("tiny", None, 64, caches="off")
+
+    assert [p.name for p in points] == ["naive", "naive, unrolled by 4", "T = 8", "T = 16"]
+    assert all(p.ratio >= 1 for p in points)
+    assert [p.roofline.limiter for p in points[1:]] == ["DRAM", "issue slots", "issue slots"]
+    assert points[1].ratio < 1.1
+    assert "left out: T = 32, with 1,024 threads per block where the GPU allows 512" in capsys.readouterr().out
+    with pytest.raises(ValueError, match=r"n = 72: must be a multiple of 32"):
+        load("tiled_matmul").main("tiny", None, 72)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gpu", list_gpus())
+def test_no_gpu_beats_its_roofline(gpu: str) -> None:
+    """With caches and without; and the naive kernel comes close to the DRAM limit where that is the limit."""
+    for caches in ("on", "off"):
+        points = load("tiled_matmul").main(gpu, None, 96, sms=2, caches=caches)
+        assert all(p.ratio >= 1 for p in points)
+        assert all(
+            p.ratio < 1.25 for p in points if p.name.startswith("naive, unrolled") and p.roofline.limiter == "DRAM"
+        )
+
+
+@pytest.mark.slow
+def test_tiled_matmul_in_two_processes(tmp_path: Path) -> None:
+    """As a reader starts it: the variants run in processes of their own, and the table is the same."""
+    command = [sys.executable, str(FOLDER / "tiled_matmul.py"), "--quick", "--n", "64"]
+    said = [
+        subprocess.run([*command, "--jobs", jobs, "--out", tmp_path / jobs], check=True, capture_output=True, text=True)
+        for jobs in ("1", "2")
+    ]
+    assert said[0].stdout.rsplit("\n", 2)[0] == said[1].stdout.rsplit("\n", 2)[0]
 
 
 @pytest.mark.slow

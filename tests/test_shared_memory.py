@@ -172,3 +172,19 @@ def test_the_limits_are_those_of_the_model() -> None:
         gs.LaunchError, match=r"16,388 bytes of shared memory .* allows 16,384 per block; use a smaller"
     ):
         dev.launch(block_store, 1, 64, out, 4097, np.float32, False, True)
+
+
+@gs.block_kernel
+def reverse_through_tile(blk: gs.Block, out: gs.DeviceArray, dtype: Any) -> None:
+    tile = blk.shared(64, np.int32)
+    blk.sstore(tile, (63 - blk.tid).astype(dtype), blk.tid)
+    blk.sync()
+    blk.store(out, blk.bx * 64 + blk.tid, blk.sload(tile, blk.tid.astype(dtype)))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32, np.int64, np.uint64])
+def test_indices_of_any_integer_type(dtype: Any) -> None:
+    dev = gs.Device("h100-sxm")
+    out = dev.malloc(128, np.int32)
+    dev.launch(reverse_through_tile, 2, 64, out, dtype)
+    assert dev.to_host(out).tolist() == [*range(63, -1, -1)] * 2

@@ -218,7 +218,7 @@ def test_an_interrupt_leaves_what_was_simulated() -> None:
             threading.Timer(0.05, press).start()
 
     with pytest.raises(SimulationInterrupted, match=r"interrupted at [\d,]+ cycles \(forever \d+ of 5,000 b") as caught:
-        simulate(TINY, [long_kernel()], detail="warp", progress=progress)
+        simulate(TINY, [long_kernel()], detail="warp", progress=progress, engine="simpy")
     assert sent
     assert isinstance(caught.value, KeyboardInterrupt)
     timeline = cast("Timeline", caught.value.partial)

@@ -117,8 +117,8 @@ def test_spilled_blocks_come_back_as_they_were(limit: int) -> None:
     assert done.trace.spilled_bytes == 0
     copy = spilled(done.trace, limit)
     assert copy.spilled_bytes > 0
-    assert (copy._store.held_bytes > 0) == (limit > 0)
-    assert copy._store.held_bytes <= limit
+    assert (copy.held_bytes > 0) == (limit > 0)
+    assert copy.held_bytes <= limit
     assert same(copy, done.trace)
     assert picture(copy.block(7)[1]) == picture(done.trace.block(7)[1]), "blocks in any order"
     assert copy.warp_instructions == done.trace.warp_instructions

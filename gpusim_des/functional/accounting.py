@@ -56,19 +56,21 @@ def count_access(
     lanes: NDArray[np.uint8],
     site: Site,
     width: int = 0,
+    copies: int = 1,
 ) -> AccessCost:
     """Count one access and return what it costs.
 
     `addresses` and `active` have one row of 32 lanes per warp, `lanes` are the active lanes of each warp. A lane moves
-    `width` neighbouring bytes, one element if it is 0.
+    `width` neighbouring bytes, one element if it is 0. An access to shared memory counts for `copies` such groups of
+    warps.
     """
     size, kind = width or array.dtype.itemsize, _KIND[op]
-    requests, threads = int(np.count_nonzero(lanes)), int(lanes.sum(dtype=np.int64))
-    passes = coalescing.wavefronts(addresses, size, active)
+    requests, threads = copies * int(np.count_nonzero(lanes)), copies * int(lanes.sum(dtype=np.int64))
+    passes = np.tile(coalescing.wavefronts(addresses, size, active), copies)
     if not requests:  # code that runs though no thread takes part leaves no trace
         return AccessCost((4 * passes).astype(np.int32))
     if op in {OpClass.SHARED_ATOMIC, OpClass.GLOBAL_ATOMIC}:
-        serial = coalescing.same_address(addresses, active)
+        serial = np.tile(coalescing.same_address(addresses, active), copies)
     memory = "shared" if isinstance(array, SharedArray) else "global"
     place = counters.accesses.setdefault(AccessSite(label, memory, kind, site.line, site.column), AccessCounts())
     place.requests += requests
@@ -77,7 +79,7 @@ def count_access(
     touched: coalescing.Sectors | None = None
     serialized: NDArray[np.uint8] | None = None
     if memory == "shared":
-        ideal = int(coalescing.ideal_wavefronts(size, active, len(lanes)).sum(dtype=np.int64))
+        ideal = copies * int(coalescing.ideal_wavefronts(size, active, len(lanes)).sum(dtype=np.int64))
         if kind == "atomic":
             passes = np.maximum(passes, serial)
             counters.shared_atomic_requests += requests

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional import copy_rules
 from gpusim_des.functional.accounting import AccessCost
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.copy_rules import Ends
+from gpusim_des.functional.memory import SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.source import Site
 from gpusim_des.trace import OpClass
@@ -51,48 +52,30 @@ class AsyncCopies:
         self._commits: NDArray[np.int32] = np.zeros((1, 1), np.int32)
         self._copies: list[_Copy] = []
 
-    def copy(
-        self,
-        target: SharedArray,
-        to: NDArray[Any],
-        source: DeviceArray,
-        origin: NDArray[Any],
-        mask: Mask,
-        producers: Producers,
-        site: Site,
-    ) -> int:
+    def copy(self, ends: Ends, mask: Mask, producers: Producers, site: Site) -> int:
         """Start ``target[to] = source[origin]`` for the active threads; returns the event."""
-        machine = self._machine
+        machine, (target, to, source, origin, _) = self._machine, ends
         label = machine.names.get(id(source), source.name)
         machine.check_bounds("asynchronous copy to", target.name, target.size, to, mask, site)
         machine.check_bounds("asynchronous copy from", label, source.size, origin, mask, site)
-        event = self.count_copy(target, to, source, origin, mask, producers, site)
+        event = self.count_copy(ends, mask, producers, site)
         if event >= 0:
             values = np.take(source.flat, origin if mask is None else np.where(mask, origin, 0))
             index, values = np.broadcast_to(to, machine.shape), np.broadcast_to(values, machine.shape)
             self._copies.append(_Copy(event, target, index, values, self._commits, machine.everyone(mask)))
         return event
 
-    def count_copy(
-        self,
-        target: SharedArray,
-        to: NDArray[Any],
-        source: DeviceArray,
-        origin: NDArray[Any],
-        mask: Mask,
-        producers: Producers,
-        site: Site,
-    ) -> int:
+    def count_copy(self, ends: Ends, mask: Mask, producers: Producers, site: Site) -> int:
         """Count a copy without doing it: a load from global memory and a store to shared memory in one instruction."""
         machine = self._machine
         if not machine.lanes(mask).any():
             return -1
-        read = machine.cost(OpClass.ASYNC_COPY, source, origin, mask, site)
-        written = machine.cost(OpClass.SHARED_STORE, target, to, mask, site)
+        read = machine.cost(OpClass.ASYNC_COPY, ends.source, ends.origin, mask, site)
+        written = machine.cost(OpClass.SHARED_STORE, ends.target, ends.to, mask, site)
         assert read.quarter_cycles is not None
         assert written.quarter_cycles is not None
         cost = AccessCost(np.maximum(read.quarter_cycles, written.quarter_cycles), read.sectors)
-        return machine.instruction(OpClass.ASYNC_COPY, mask, producers, site, source.dtype.itemsize, cost)
+        return machine.instruction(OpClass.ASYNC_COPY, mask, producers, site, ends.source.dtype.itemsize, cost)
 
     def commit(self, mask: Mask, producers: Producers, site: Site) -> None:
         """End the group of copies of every active thread; the next copy begins a new one."""

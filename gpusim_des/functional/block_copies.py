@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpusim_des.functional import copy_rules, provenance
 from gpusim_des.functional.block_exchange import Exchange
-from gpusim_des.functional.bulk_copies import Ends, SharedBarrier
+from gpusim_des.functional.bulk_copies import SharedBarrier
+from gpusim_des.functional.copy_rules import Ends
 from gpusim_des.functional.lanes import Lanes, joint_producers, values_of
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.memory import DeviceArray, SharedArray
@@ -34,7 +35,7 @@ class AsynchronousCopies(Exchange):
         to, made_to = self._flat_index("asynchronous copy to", dst, dst_index, on, site)
         origin, made_origin = self._flat_index("asynchronous copy from", src, src_index, on, site)
         producers = provenance.joint(made, made_to, made_origin)
-        self._machine.async_copies.copy(dst, to, src, origin, on, producers, site)
+        self._machine.async_copies.copy(Ends(dst, to, src, origin), on, producers, site)
 
     def pipeline_commit(self, mask: Any = None) -> None:
         """End a group: it has all copies that a thread started since its last one."""

@@ -17,7 +17,7 @@ from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional import coalescing, copy_rules
 from gpusim_des.functional.accounting import AccessCost, count_bulk
 from gpusim_des.functional.array_use import ArrayUse
-from gpusim_des.functional.copy_rules import BULK_BYTES
+from gpusim_des.functional.copy_rules import BULK_BYTES, Ends
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.source import Site
@@ -49,16 +49,6 @@ class SharedBarrier:
 
     def __repr__(self) -> str:
         return f"<SharedBarrier {self.name!r}>"
-
-
-class Ends(NamedTuple):
-    """A copy that was asked for: where it begins and ends; positions broadcast to (blocks, threads)."""
-
-    target: SharedArray
-    to: NDArray[Any]
-    source: DeviceArray
-    origin: NDArray[Any]
-    elements: Any
 
 
 class Started(NamedTuple):

@@ -41,7 +41,15 @@ def is_unit_stride(addresses: _Addresses, itemsize: int, active: _Active | None)
     """Tell whether all lanes are active and neighbours lie `itemsize` bytes apart: the coalesced case."""
     if active is not None:
         return False
-    return bool((np.diff(addresses, axis=1) == itemsize).all())
+    first = addresses[:1]  # the first warp decides most cases
+    return bool((np.diff(first) == itemsize).all()) and bool((np.diff(addresses) == itemsize).all())
+
+
+def is_broadcast(numbers: NDArray[np.int64], active: _Active | None) -> bool:
+    """Tell whether all lanes are active and have one number in common, warp by warp."""
+    if active is not None or not numbers.size or numbers[0, 0] != numbers[0, -1]:
+        return False
+    return bool((numbers == numbers[:, :1]).all())
 
 
 def sectors(addresses: _Addresses, itemsize: int, active: _Active | None) -> Sectors:
@@ -73,6 +81,9 @@ def sectors(addresses: _Addresses, itemsize: int, active: _Active | None) -> Sec
         numbers = np.repeat(first - (ends - counts), counts) + np.arange(ends[-1] if len(ends) else 0)
         return Sectors(counts.astype(np.int32), numbers, ((last >> 2) - (first >> 2) + 1).astype(np.int32))
     touched = addresses >> _SECTOR_SHIFT
+    if aligned and is_broadcast(touched, active):
+        ones = np.ones(len(touched), np.int32)
+        return Sectors(ones, touched[:, 0].copy(), ones)
     if not aligned:
         touched = np.concatenate([touched, (addresses + itemsize - 1) >> _SECTOR_SHIFT], axis=1)
         active = None if active is None else np.concatenate([active, active], axis=1)
@@ -120,6 +131,8 @@ def wavefronts(addresses: _Addresses, itemsize: int, active: _Active | None) -> 
 
 def _words(addresses: _Addresses, itemsize: int, active: _Active | None) -> tuple[_Addresses, _Active | None]:
     """Numbers of the 4-byte words that elements touch, one column per lane and word, and which columns count."""
+    if itemsize in {1, 2, BANK_BYTES} and not (addresses & (itemsize - 1)).any():
+        return addresses >> 2, active
     first, last = addresses >> 2, (addresses + itemsize - 1) >> 2
     most = int((last - first).max(initial=0)) + 1
     words = first[:, :, None] + np.arange(most)
@@ -132,6 +145,8 @@ def _words(addresses: _Addresses, itemsize: int, active: _Active | None) -> tupl
 
 def _passes(words: _Addresses, active: _Active | None) -> NDArray[np.int32]:
     """Largest number of different words that one bank must deliver, per row."""
+    if is_broadcast(words, active):
+        return np.ones(len(words), np.int32)
     low = words.min(axis=1, where=True if active is None else active, initial=_NOWHERE)
     high = words.max(axis=1, where=True if active is None else active, initial=-1)
     if (high - low < BANKS).all():  # the common case: the words lie so close that no two of them share a bank

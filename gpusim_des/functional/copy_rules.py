@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,18 @@ COPY_BYTES = (4, 8, 16)
 
 BULK_BYTES = 16
 """Addresses and size of a bulk copy are multiples of this (PTX ISA, "cp.async.bulk")."""
+
+
+class Ends(NamedTuple):
+    """A copy that was asked for: where it begins and ends; positions broadcast to (blocks, threads)."""
+
+    target: SharedArray
+    to: NDArray[Any]
+    """Row-major positions there."""
+    source: DeviceArray
+    origin: NDArray[Any]
+    elements: Any = 1
+    """How many neighbours; more than one in bulk copies only."""
 
 
 def check_arrays(kernel_name: str, operation: str, target: Any, source: Any, site: Site) -> None:

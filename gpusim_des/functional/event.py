@@ -11,6 +11,10 @@ from gpusim_des.functional import coalescing
 from gpusim_des.trace import OpClass
 
 
+class TooLong(Exception):  # noqa: N818 - a signal to the executor, not an error of the user
+    """The blocks in flight have more operations than may be held at once."""
+
+
 @dataclass(slots=True)
 class Event:
     """One operation of the chunk; arrays have one entry per warp of the chunk, block after block."""

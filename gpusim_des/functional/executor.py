@@ -13,6 +13,7 @@ from gpusim_des.functional.accounting import DistinctSectors
 from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.event import TooLong
 from gpusim_des.functional.kernel_source import NotVectorizable
 from gpusim_des.functional.lanes import BlocksDisagree
 from gpusim_des.functional.machine import Counting, Machine
@@ -25,6 +26,9 @@ from gpusim_des.trace import KernelTrace
 
 CHUNK_THREADS = 1 << 16
 """Threads in flight: enough that NumPy's call cost is small, few enough that a chunk's arrays stay in the cache."""
+
+CHUNK_INSTRUCTIONS = 1 << 25
+"""Warp instructions of a chunk, above which fewer blocks run at once: with 50 bytes each they fill 1.6 GiB (W4)."""
 
 
 class Executed(NamedTuple):
@@ -53,7 +57,8 @@ def execute(
     """Run all blocks of a launch; `progress` hears how many of how many blocks are done.
 
     Blocks run many at a time. Where Python control flow depends on the block, the blocks in flight are taken apart
-    by the value they disagree on and run again in groups.
+    by the value they disagree on and run again in groups. Where they execute more than memory should hold, they run
+    again in halves, and so many at a time from then on.
     """
     counters, touched, uses = Counters(), DistinctSectors(), ArrayUses()
     trace = KernelTrace(kernel.name, config, registers=registers, assumptions=assumptions)
@@ -68,12 +73,15 @@ def execute(
             shared_limits=shared_limits,
             names=names,
             guard=kernel.guard,
+            most_instructions=CHUNK_INSTRUCTIONS if len(blocks) > 1 else None,
         )
 
     run = _runner(kernel, tuple(arguments.values()), names, make_machine, counting, vectorize)
     size = max(1, CHUNK_THREADS // config.threads_per_block)
-    for start in range(0, config.blocks, size):
-        waiting = [np.arange(start, min(start + size, config.blocks), dtype=np.int64)]
+    end = 0
+    while end < config.blocks:
+        start, end = end, min(end + size, config.blocks)
+        waiting = [np.arange(start, end, dtype=np.int64)]
         while waiting:
             blocks = waiting.pop()
             if not run.vectorized and len(blocks) > 1:
@@ -82,9 +90,15 @@ def execute(
             machine = make_machine(blocks)
             try:
                 run.run(machine)
+                machine.finish()
             except BlocksDisagree as disagreement:
                 machine.undo()
                 waiting.extend(blocks[group] for group in reversed(disagreement.groups()))
+                continue
+            except TooLong:
+                machine.undo()
+                size = len(blocks) // 2
+                waiting.extend((blocks[size:], blocks[:size]))
                 continue
             except NotVectorizable as reason:
                 machine.undo()
@@ -92,13 +106,12 @@ def execute(
                 run.fall_back(reason)
                 waiting.append(blocks)
                 continue
-            machine.finish()
             record(machine, trace)
             counters.add(machine.counters)
             touched.add_all(event.sectors.numbers for event in machine.events if event.sectors is not None)
             uses.join(machine.uses)
         if progress is not None:
-            progress(min(start + size, config.blocks), config.blocks)
+            progress(end, config.blocks)
     counters.distinct_sectors = touched.count
     trace.shared_bytes = shared_limits.dynamic + counters.shared_bytes_per_block
     return Executed(counters, trace, run.vectorized, uses)

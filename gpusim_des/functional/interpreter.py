@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.bulk_copies import SharedBarrier, Started
+from gpusim_des.functional.copy_rules import Ends
 from gpusim_des.functional.kernel_source import Compiled
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.memory import DeviceArray, SharedArray
@@ -224,4 +225,5 @@ def _access(
     if step.target is None:
         return machine.access(step.op, step.array, index, mask, producers, step.site)
     assert isinstance(step.array, DeviceArray)
-    return machine.async_copies.count_copy(step.target, to, step.array, index, mask, producers, step.site)
+    ends = Ends(step.target, to, step.array, index)
+    return machine.async_copies.count_copy(ends, mask, producers, step.site)

@@ -20,7 +20,7 @@ from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.async_copies import AsyncCopies
 from gpusim_des.functional.bulk_copies import BulkCopies
 from gpusim_des.functional.counters import Counters
-from gpusim_des.functional.event import Event
+from gpusim_des.functional.event import Event, TooLong
 from gpusim_des.functional.journal import Journal
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
@@ -54,6 +54,8 @@ class Machine:
         Names of device arrays by identity: the kernel's parameters.
     guard
         How a kernel of this style keeps threads out of an access, for messages.
+    most_instructions
+        Warp instructions after which `TooLong` is raised.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Machine:
         shared_limits: SharedLimits,
         names: dict[int, str] | None = None,
         guard: str = "with a mask, for example mask={}",
+        most_instructions: int | None = None,
     ) -> None:
         self.names = names or {}
         self.config = config
@@ -75,6 +78,7 @@ class Machine:
         self.guard = guard
         self.shape = (len(blocks), config.threads_per_block)
         self.warps = len(blocks) * config.warps_per_block
+        self._most_events = None if most_instructions is None else most_instructions // self.warps
         self._padded = config.warps_per_block * WARP_SIZE
         self._full_warps = self._padded == config.threads_per_block
         lanes = np.full(config.warps_per_block, WARP_SIZE, np.uint8)
@@ -122,6 +126,8 @@ class Machine:
         self._read.update(numbers)
         for number in self._absorbed.keys() & set(numbers):  # somebody else wants the product as well
             self.events[number].lanes = self._absorbed.pop(number)
+        if len(self.events) == self._most_events:
+            raise TooLong
         self.events.append(Event(op, lanes, numbers, site.line, *cost, columns, operand))
         return len(self.events) - 1
 
@@ -164,22 +170,17 @@ class Machine:
         """Active threads in the shape (blocks, threads)."""
         return np.broadcast_to(True if mask is None else mask, self.shape)
 
-    def by_warp(self, values: NDArray[Any], fill: Any) -> NDArray[Any]:
-        """Rows of 32 lanes, one per warp; lanes beyond the block get `fill`."""
-        whole = np.broadcast_to(values, self.shape)
+    def by_warp(self, values: NDArray[Any], fill: Any, blocks: int | None = None) -> NDArray[Any]:
+        """Rows of 32 lanes, one per warp, of all blocks or of the first ones; lanes beyond the block get `fill`."""
+        whole = np.broadcast_to(values, (self.shape[0] if blocks is None else blocks, self.shape[1]))
         if not self._full_warps:
-            padded = np.full((self.shape[0], self._padded), fill, whole.dtype)
+            padded = np.full((len(whole), self._padded), fill, whole.dtype)
             padded[:, : self.shape[1]] = whole
             whole = padded
-        return whole.reshape(self.warps, WARP_SIZE)
+        return whole.reshape(-1, WARP_SIZE)
 
-    def _active_by_warp(self, mask: Mask) -> NDArray[np.bool_] | None:
-        if mask is None and self._full_warps:
-            return None
-        return self._rows(mask)
-
-    def _rows(self, mask: Mask) -> NDArray[np.bool_]:
-        return self.by_warp(self.everyone(mask), fill=False)
+    def _rows(self, mask: Mask, blocks: int | None = None) -> NDArray[np.bool_]:
+        return self.by_warp(np.asarray(True if mask is None else mask), fill=False, blocks=blocks)
 
     # Global memory --------------------------------------------------------------------------------------------------
 
@@ -208,7 +209,7 @@ class Machine:
     ) -> int:
         """Write ``array[index] = values`` for the active threads; of several writers the highest thread wins."""
         self.check_bounds("store to", name, array.size, index, mask, site)
-        self._write(array.flat, index, values, mask)
+        self.write(array.flat, *self._active_elements(index, values, mask=mask))
         return self.access(OpClass.GLOBAL_STORE, array, index, mask, producers, site)
 
     def access(
@@ -231,10 +232,15 @@ class Machine:
         self, op: OpClass, array: Array, index: NDArray[Any], mask: Mask, site: Site, width: int = 0
     ) -> AccessCost:
         """Count an access of some active threads, but no instruction; returns what it costs."""
-        addresses = self.by_warp(index, fill=0).astype(np.int64) * array.dtype.itemsize + array.address
-        label, active = self.names.get(id(array), array.name), self._active_by_warp(mask)
+        # Blocks mostly use the same places of their shared memory: then one of them stands for all.
+        alike = isinstance(array, SharedArray) and all(x is None or x.ndim < 2 or len(x) == 1 for x in (index, mask))
+        blocks = 1 if alike else self.shape[0]
+        addresses = self.by_warp(index, 0, blocks).astype(np.int64) * array.dtype.itemsize + array.address
+        active = None if mask is None and self._full_warps else self._rows(mask, blocks)
+        label, lanes = self.names.get(id(array), array.name), self.lanes(mask)[: len(addresses)]
         self.uses.add_access(op, array, addresses, width, active)
-        return count_access(self.counters, op, array, label, addresses, active, self.lanes(mask), site, width)
+        copies = self.shape[0] // blocks
+        return count_access(self.counters, op, array, label, addresses, active, lanes, site, width, copies)
 
     def atomic(
         self,
@@ -263,13 +269,10 @@ class Machine:
         old[on] = atomics.perform(name, data, flat, [np.broadcast_to(n, self.shape)[on] for n in numbers])
         return old, self.access(op, array, index, mask, producers, site)
 
-    def _write(self, data: NDArray[Any], index: NDArray[Any], values: NDArray[Any], mask: Mask) -> None:
-        where = np.broadcast_to(index, self.shape)
-        what = np.broadcast_to(values, self.shape)
-        if mask is not None:
-            on = np.broadcast_to(mask, self.shape)
-            where, what = where[on], what[on]
-        self.write(data, where.reshape(-1), what.reshape(-1))
+    def _active_elements(self, *parts: NDArray[Any], mask: Mask) -> list[NDArray[Any]]:
+        """Flat arrays of what the active threads have of some values, block after block."""
+        on = ... if mask is None else np.broadcast_to(mask, self.shape)
+        return [np.broadcast_to(part, self.shape)[on].reshape(-1) for part in parts]
 
     def write(self, data: NDArray[Any], index: NDArray[Any], values: NDArray[Any]) -> None:
         """Write elements of global memory without counting it, in a way that `undo` can take back."""
@@ -294,12 +297,9 @@ class Machine:
     ) -> tuple[NDArray[Any], int]:
         """Read a shared array for the active threads, 0 for the others; returns the values and the event."""
         self.check_bounds("shared load of", array.name, array.size, index, mask, site)
-        rows = np.arange(self.shape[0])[:, None]
-        if mask is None:
-            values = np.broadcast_to(array.data[rows, np.broadcast_to(index, self.shape)], self.shape)
-        else:
-            safe = np.where(mask, index, 0)
-            values = np.where(mask, array.data[rows, safe], np.zeros((), array.dtype))
+        values = np.broadcast_to(array.read(index if mask is None else np.where(mask, index, 0)), self.shape)
+        if mask is not None:
+            values = np.where(mask, values, np.zeros((), array.dtype))
         return values, self.access(OpClass.SHARED_LOAD, array, index, mask, producers, site)
 
     def shared_store(
@@ -313,11 +313,9 @@ class Machine:
     ) -> int:
         """Write a shared array for the active threads; of several writers the highest thread wins."""
         self.check_bounds("shared store to", array.name, array.size, index, mask, site)
-        whole = np.broadcast_to(index, self.shape) + np.arange(self.shape[0])[:, None] * array.size
-        on = None if mask is None else np.broadcast_to(mask, self.shape)
-        flat = array.data.reshape(-1)
-        what = np.broadcast_to(values, self.shape)
-        flat[whole if on is None else whole[on]] = what if on is None else what[on]
+        whole = index.astype(np.int64) + np.arange(self.shape[0])[:, None] * array.size
+        where, what = self._active_elements(whole, values, mask=mask)
+        array.data.reshape(-1)[where] = what
         return self.access(OpClass.SHARED_STORE, array, index, mask, producers, site)
 
     # Control --------------------------------------------------------------------------------------------------------

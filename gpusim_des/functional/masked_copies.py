@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from gpusim_des.functional import thread_copies
-from gpusim_des.functional.bulk_copies import Ends, SharedBarrier
-from gpusim_des.functional.tracked import Value
+from gpusim_des.functional.bulk_copies import SharedBarrier
 
 if TYPE_CHECKING:
     from gpusim_des.functional.masked_runtime import MaskedRuntime
@@ -21,10 +18,8 @@ def copy(runtime: MaskedRuntime, place: int, name: str, arguments: dict[str, Any
 
 
 def _memcpy_async(runtime: MaskedRuntime, place: int, dst: Any, dst_index: Any, src: Any, src_index: Any) -> None:
-    name, what = "pipeline_memcpy_async", "asynchronous copy"
-    to, origin, tracked = thread_copies.ends(runtime, place, name, what, dst, dst_index, src, src_index)
-    producers, site = runtime.joint_producers(tracked), runtime.sites[place]
-    runtime.machine.async_copies.copy(dst, np.asarray(to), src, np.asarray(origin), runtime.mask, producers, site)
+    ends, made = thread_copies.ends(runtime, place, "pipeline_memcpy_async", dst, dst_index, src, src_index)
+    runtime.machine.async_copies.copy(ends, runtime.mask, made, runtime.sites[place])
 
 
 def _commit(runtime: MaskedRuntime, place: int) -> None:
@@ -46,13 +41,8 @@ def _shared_barrier(runtime: MaskedRuntime, place: int, name: Any) -> SharedBarr
 def _memcpy_async_bulk(
     runtime: MaskedRuntime, place: int, dst: Any, dst_start: Any, src: Any, src_start: Any, count: Any, bar: Any
 ) -> None:
-    name, what = "memcpy_async_bulk", "bulk copy"
-    to, origin, tracked = thread_copies.ends(runtime, place, name, what, dst, dst_start, src, src_start)
-    many = thread_copies.number(runtime, place, count)
-    tracked = (*tracked, count) if isinstance(count, Value) else tracked
-    ends = Ends(dst, np.asarray(to), src, np.asarray(origin), many)
-    producers = runtime.joint_producers(tracked)
-    runtime.machine.bulk_copies.copy(bar, ends, runtime.mask, producers, runtime.sites[place])
+    ends, made = thread_copies.ends(runtime, place, "memcpy_async_bulk", dst, dst_start, src, src_start, count)
+    runtime.machine.bulk_copies.copy(bar, ends, runtime.mask, made, runtime.sites[place])
 
 
 def _barrier_wait(runtime: MaskedRuntime, place: int, bar: Any) -> None:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import atomics
+from gpusim_des.functional import atomics, thread_atomics
 from gpusim_des.functional.masked_copies import copy
-from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.operations import ATOMICS, COPIES, Barrier, Operation
 from gpusim_des.functional.tracked import Value
 from gpusim_des.trace import OpClass
@@ -56,22 +55,11 @@ def _meet(runtime: MaskedRuntime, place: int, name: str, arguments: dict[str, An
     return None if name == "syncwarp" else Value(runtime, result, (event,))
 
 
-def _atomic(
-    runtime: MaskedRuntime, place: int, array: Any, name: str, index: Any, value: Any, compare: Any = None
-) -> Value:
-    runtime.operand_type(place, value)
-    stored = runtime.convert(place, value, array.dtype)
-    operands: tuple[Any, ...] = (stored,)
-    if name == "atomic_cas":
-        compare = runtime.convert(place, compare, array.dtype)
-        operands = (stored, compare)
-    flat, tracked = runtime.locate(place, f"{name} on", array, index)
-    producers = runtime.joint_producers((*tracked, *operands))
-    numbers = [np.asarray(x.value if isinstance(x, Value) else x) for x in operands]
-    label = runtime.name_of(array) if isinstance(array, DeviceArray) else array.name
-    old, event = runtime.machine.atomic(
-        array, label, name, np.asarray(flat), numbers, runtime.mask, producers, runtime.sites[place]
-    )
+def _atomic(runtime: MaskedRuntime, place: int, array: Any, name: str, **arguments: Any) -> Value:
+    flat, operands, producers = thread_atomics.access(runtime, place, name, array, **arguments)
+    numbers = [np.asarray(number) for number in operands]
+    label, site = runtime.name_of(array), runtime.sites[place]
+    old, event = runtime.machine.atomic(array, label, name, np.asarray(flat), numbers, runtime.mask, producers, site)
     changed = atomics.changes(name, old, numbers)
     if (changed if runtime.mask is None else changed & runtime.mask).any():
         runtime.changes += 1

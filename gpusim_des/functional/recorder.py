@@ -25,11 +25,12 @@ def record(machine: Machine, trace: KernelTrace) -> None:
     trace.add_chunk(machine.blocks, chunk)
 
 
-def _groups(rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Distinct rows of a matrix: number of the first row of each group, and the group of every row."""
-    if rows.shape[1] == 0 or (rows == rows[0]).all():
-        return np.zeros(1, np.int64), np.zeros(len(rows), np.int32)
-    data = np.ascontiguousarray(rows)
+def _groups(*parts: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Distinct rows of matrices side by side: number of the first row of each group, and the group of every row."""
+    differing = [part for part in parts if (part != part[:1]).any()]
+    if not differing:
+        return np.zeros(1, np.int64), np.zeros(len(parts[0]), np.int32)
+    data = np.concatenate([np.ascontiguousarray(part).view(np.uint8) for part in differing], axis=1)
     keys = data.view(np.dtype((np.void, data.shape[1] * data.itemsize))).reshape(-1)
     _, first, group = np.unique(keys, return_index=True, return_inverse=True)
     return first, group.astype(np.int32).reshape(-1)
@@ -42,9 +43,7 @@ def _streams(events: list[Event], warps: int, trace: KernelTrace) -> NDArray[np.
     origins = np.ascontiguousarray(np.array([c for _, c in columns], np.int32).reshape(len(columns), warps).T)
     told = [np.broadcast_to(np.asarray(e.operand, np.int32), (warps,)) for e in events]
     operands = np.ascontiguousarray(np.array(told, np.int32).reshape(len(events), warps).T)
-    differing = operands[:, (operands != operands[:1]).any(axis=0)]
-    keys = [lanes, *(np.ascontiguousarray(part).view(np.uint8).reshape(warps, -1) for part in (origins, differing))]
-    first, group = _groups(np.concatenate(keys, axis=1))
+    first, group = _groups(lanes, origins, operands)
     ops = np.array([e.op for e in events], np.uint8)
     lines = np.array([e.line for e in events], np.int32)
     readers = [n for n, e in enumerate(events) for _ in e.producers] + [number for number, _ in columns]
@@ -113,8 +112,7 @@ def _footprints(
     base_start = np.concatenate([[0], np.cumsum((counts > 0).sum(axis=1))]).astype(np.int64)
     per_warp = counts.sum(axis=1)
     if len(set(per_warp.tolist())) == 1:
-        by_warp = (offsets.reshape(warps, -1), passes.astype(np.int64).reshape(warps, -1))
-        first, group = _groups(np.concatenate([quarters, counts, *by_warp], axis=1))
+        first, group = _groups(quarters, counts, offsets.reshape(warps, -1), passes.reshape(warps, -1))
     else:
         first, group = np.arange(warps), np.arange(warps, dtype=np.int32)
     warp_start = np.concatenate([[0], np.cumsum(per_warp)])

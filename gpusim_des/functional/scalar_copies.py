@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional import copy_rules, thread_copies
-from gpusim_des.functional.bulk_copies import Ends, SharedBarrier, Started
+from gpusim_des.functional.bulk_copies import SharedBarrier, Started
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.memory import SharedArray
 from gpusim_des.functional.scalar_steps import Key, Meeting
-from gpusim_des.functional.tracked import Value
 from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
@@ -89,23 +88,19 @@ def copy(
 
 
 def _memcpy_async(runtime: ScalarRuntime, place: int, dst: Any, dst_index: Any, src: Any, src_index: Any) -> None:
-    name, what = "pipeline_memcpy_async", "asynchronous copy"
-    to, origin, tracked = thread_copies.ends(runtime, place, name, what, dst, dst_index, src, src_index)
-    producers = runtime.joint_producers(tracked)
-    more = {"array": src, "flat": int(origin), "target": dst, "target_flat": int(to)}
-    (key,) = runtime.step(place, OpClass.ASYNC_COPY, producers, **more)
-    runtime.groups.add(key, dst, int(to), src.flat[int(origin)].copy())
+    ends, made = thread_copies.ends(runtime, place, "pipeline_memcpy_async", dst, dst_index, src, src_index)
+    to, origin = int(ends.to[0, 0]), int(ends.origin[0, 0])
+    more = {"array": src, "flat": origin, "target": dst, "target_flat": to}
+    (key,) = runtime.step(place, OpClass.ASYNC_COPY, made, **more)
+    runtime.groups.add(key, dst, to, src.flat[origin].copy())
 
 
 def _memcpy_async_bulk(
     runtime: ScalarRuntime, place: int, dst: Any, dst_start: Any, src: Any, src_start: Any, count: Any, bar: Any
 ) -> Meeting:
-    name, what = "memcpy_async_bulk", "bulk copy"
-    to, origin, tracked = thread_copies.ends(runtime, place, name, what, dst, dst_start, src, src_start)
-    many = thread_copies.number(runtime, place, count)
-    tracked = (*tracked, count) if isinstance(count, Value) else tracked
-    (key,) = runtime.step(place, OpClass.BULK_COPY, runtime.joint_producers(tracked))
-    ends = Ends(dst, np.asarray(to).reshape(1, 1), src, np.asarray(origin).reshape(1, 1), many)
+    name = "memcpy_async_bulk"
+    ends, made = thread_copies.ends(runtime, place, name, dst, dst_start, src, src_start, count)
+    (key,) = runtime.step(place, OpClass.BULK_COPY, made)
     return Meeting(key, name, runtime.sites[place], {"bar": bar, "ends": ends})
 
 

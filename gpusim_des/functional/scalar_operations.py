@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import atomics
+from gpusim_des.functional import atomics, thread_atomics
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, COPIES, Barrier, Operation
 from gpusim_des.functional.scalar_copies import copy
@@ -53,20 +53,10 @@ def _meet(runtime: ScalarRuntime, place: int, name: str, arguments: dict[str, An
     return None if result is None else Value(runtime, result, made)
 
 
-def _atomic(
-    runtime: ScalarRuntime, place: int, array: Any, name: str, index: Any, value: Any, compare: Any = None
-) -> Value:
-    runtime.operand_type(place, value)
-    stored = runtime.convert(place, value, array.dtype)
-    operands: tuple[Any, ...] = (stored,)
-    if name == "atomic_cas":
-        compare = runtime.convert(place, compare, array.dtype)
-        operands = (stored, compare)
-    flat, tracked = runtime.locate(place, f"{name} on", array, index)
+def _atomic(runtime: ScalarRuntime, place: int, array: Any, name: str, **arguments: Any) -> Value:
+    flat, numbers, producers = thread_atomics.access(runtime, place, name, array, **arguments)
     op = OpClass.GLOBAL_ATOMIC if isinstance(array, DeviceArray) else OpClass.SHARED_ATOMIC
-    producers = runtime.joint_producers((*tracked, *operands))
     made = runtime.step(place, op, producers, array=array, flat=int(flat))
-    new, expected = (x.value if isinstance(x, Value) else x for x in (stored, compare))
-    old, changed = atomics.perform_one(name, runtime.data_of(array), int(flat), new, expected)
+    old, changed = atomics.perform_one(name, runtime.data_of(array), int(flat), numbers[0], numbers[-1])
     runtime.changes += changed
     return Value(runtime, old, made)

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from gpusim_des.functional import copy_rules
+from gpusim_des.functional.copy_rules import Ends
 from gpusim_des.functional.runtime import Runtime
 from gpusim_des.functional.tracked import UNDEFINED, Value
 
+_WHAT = {"pipeline_memcpy_async": "asynchronous copy", "memcpy_async_bulk": "bulk copy"}
+
 
 def ends(
-    runtime: Runtime, place: int, operation: str, what: str, target: Any, to: Any, source: Any, origin: Any
-) -> tuple[Any, Any, tuple[Any, ...]]:
-    """Row-major positions of both ends of a copy, and what they were computed from; counts the address arithmetic."""
+    runtime: Runtime, place: int, operation: str, target: Any, to: Any, source: Any, origin: Any, count: Any = 1
+) -> tuple[Ends, Any]:
+    """Return both ends of a copy, and what they were computed from; counts the address arithmetic."""
     site = runtime.sites[place]
     copy_rules.check_arrays(runtime.kernel_name, operation, target, source, site)
     if operation == "pipeline_memcpy_async":
         copy_rules.check_size(runtime.kernel_name, operation, source, site)
-    flat, made = runtime.locate(place, f"{what} to", target, to)
-    start, made_start = runtime.locate(place, f"{what} from", source, origin)
-    return flat, start, (*made, *made_start)
+    flat, made = runtime.locate(place, f"{_WHAT[operation]} to", target, to)
+    start, made_start = runtime.locate(place, f"{_WHAT[operation]} from", source, origin)
+    many = number(runtime, place, count)
+    made_count = (count,) if isinstance(count, Value) else ()
+    found = Ends(target, np.atleast_2d(flat), source, np.atleast_2d(start), many)
+    return found, runtime.joint_producers((*made, *made_start, *made_count))
 
 
 def number(runtime: Runtime, place: int, operand: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpusim_des.timing.compiled_arena import allocate, happen, place_in_order
+from gpusim_des.timing.compiled_agenda import happen, place_in_order, set_alarm
+from gpusim_des.timing.compiled_arena import allocate
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
     ASLEEP,
@@ -24,6 +25,7 @@ from gpusim_des.timing.compiled_layout import (
     BLOCK_START,
     DISPATCH_FS,
     DISPATCHES,
+    INSTRUCTION_WORDS,
     KERNEL_ENDS,
     LOG_BLOCK,
     M_BLOCKS,
@@ -39,8 +41,10 @@ from gpusim_des.timing.compiled_layout import (
     NEXT_AGE,
     NEXT_PLACEMENT_FS,
     NOW,
+    P_CODE,
     P_IDEAL_LOADS,
     P_IDEAL_STORES,
+    P_LENGTH,
     P_PHASE_COUNT,
     P_PHASES,
     P_SLOTS,
@@ -65,27 +69,28 @@ from gpusim_des.timing.compiled_layout import (
     R_WRITES,
     SM_TABLE,
     SMS,
-    W_ACCESS,
     W_AGE,
     W_BLOCK,
-    W_COMPLETE,
+    W_CODE,
+    W_END,
     W_ISSUED,
     W_NUMBER,
     W_PART,
     W_PROGRAM,
-    W_QUARTERS,
+    W_RUN,
+    W_SCOREBOARD,
     W_SINCE,
+    W_SM,
     W_START,
     W_START_UNTIL,
+    W_TAPE,
     WANTED,
-    WARP_WORDS,
 )
 from gpusim_des.timing.compiled_log import log, phase_of
 from gpusim_des.timing.compiled_sm import (
     enter_waking,
     forget_block,
     leave,
-    wake_at,
 )
 from gpusim_des.timing.compiled_warp import finished, plan
 from gpusim_des.timing.order import Kind
@@ -124,23 +129,25 @@ def _new_warp(m: Words, b: int, number: int, age: int, cycle: int, start: int) -
             part = p
     m[registers + part] -= m[run + R_REGISTERS]
     m[counts + part] += 1
-    w = allocate(m, WARP_WORDS)
-    for k in range(WARP_WORDS):
+    tape = m[b + B_TAPE] + 2 + 2 * number
+    slots = m[m[tape] + P_SLOTS]
+    w = allocate(m, W_SCOREBOARD + slots)
+    for k in range(W_SCOREBOARD):
         m[w + k] = 0
-    tape = m[b + B_TAPE] + 2 + 3 * number
+    for k in range(W_SCOREBOARD, W_SCOREBOARD + slots):
+        m[w + k] = NEVER
     m[w + W_BLOCK] = b
     m[w + W_NUMBER] = number
     m[w + W_AGE] = age
     m[w + W_PART] = part
     m[w + W_PROGRAM] = m[tape]
-    m[w + W_QUARTERS] = m[b + B_TAPE] + m[tape + 1]
-    m[w + W_ACCESS] = m[b + B_TAPE] + m[tape + 2]
+    m[w + W_CODE] = m[tape] + P_CODE
+    m[w + W_END] = m[tape] + P_CODE + INSTRUCTION_WORDS * m[m[tape] + P_LENGTH]
+    m[w + W_TAPE] = m[b + B_TAPE] + m[tape + 1]
+    m[w + W_SM] = sm
+    m[w + W_RUN] = run
     m[run + R_IDEAL_LOADS] += m[m[tape] + P_IDEAL_LOADS]
     m[run + R_IDEAL_STORES] += m[m[tape] + P_IDEAL_STORES]
-    slots = m[m[tape] + P_SLOTS]
-    m[w + W_COMPLETE] = allocate(m, max(1, slots))
-    for k in range(slots):
-        m[m[w + W_COMPLETE] + k] = NEVER
     m[w + W_START] = cycle
     m[w + W_SINCE] = cycle
     m[w + W_ISSUED] = cycle - 1
@@ -207,7 +214,7 @@ def _accept_block(m: Words, h: Words, lg: Words, sm: int, run: int, tape: int) -
             leave(m, h, lg, w)
         elif plan(m, w):
             enter_waking(m, w)
-    wake_at(m, h, sm, start * m[PERIOD])
+    set_alarm(m, sm, start * m[PERIOD])
 
 
 @compiled

@@ -16,10 +16,11 @@ from gpusim_des.timing.compiled_layout import (
     F_WHAT,
     FILL_WORDS,
     LINE_WORDS,
+    REMEMBERED,
     REQUEST_WORDS,
     T_LINES,
     T_OWN,
-    T_USERS,
+    T_WHAT,
     X_AFTER,
     X_BEFORE,
     X_CHAIN,
@@ -148,8 +149,8 @@ def add_fill(m: Words, x: int, mask: int, what: int) -> None:
 @compiled
 def let_go(m: Words, t: int) -> None:
     """Forget a request when nobody waits for it or remembers it any more."""
-    m[t + T_USERS] -= 1
-    if not m[t + T_USERS]:
+    m[t + T_WHAT] -= REMEMBERED
+    if m[t + T_WHAT] < REMEMBERED:
         if m[t + T_OWN]:
             release(m, m[t + T_LINES], m[t + T_OWN])
         release(m, t, REQUEST_WORDS)

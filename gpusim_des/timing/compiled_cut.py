@@ -39,13 +39,13 @@ from gpusim_des.timing.compiled_layout import (
     W_AT_BARRIER,
     W_AT_FENCE,
     W_BLOCK,
-    W_COMPLETE,
     W_DEADLINE,
     W_DEADLINES,
     W_LAST_MEMORY,
     W_LEFT,
     W_PART,
     W_PROGRAM,
+    W_SCOREBOARD,
     W_SINCE,
     W_START,
 )
@@ -105,8 +105,8 @@ def _cut_block(m: Words, lg: Words, b: int, cycle: int) -> None:
 def _plan_cut(m: Words, w: int, cycle: int) -> None:
     """Deadlines where the simulation ends at `cycle`: what is under way counts until then."""
     for slot in range(m[m[w + W_PROGRAM] + P_SLOTS]):
-        if m[m[w + W_COMPLETE] + slot] == NEVER:
-            m[m[w + W_COMPLETE] + slot] = cycle
+        if m[w + W_SCOREBOARD + slot] == NEVER:
+            m[w + W_SCOREBOARD + slot] = cycle
     if m[w + W_AT_BARRIER] or m[w + W_AT_FENCE]:
         m[w + W_DEADLINES] = 1
         m[w + W_DEADLINE] = BARRIER if m[w + W_AT_BARRIER] else MEMBAR

@@ -30,7 +30,6 @@ class WordsPort:
         self._request = gpu.take(at.REQUEST_WORDS + 2)
         gpu.words[self._request + T_LINES] = self._request + at.REQUEST_WORDS
         gpu.words[self._request + at.T_RUN] = self._count
-        gpu.words[self._request + at.T_SM] = gpu.sms[0]
         gpu.words[self._request + at.T_SECTORS] = SECTORS_PER_LINE
         gpu.words[self._request + at.T_LINE_COUNT] = 1
 

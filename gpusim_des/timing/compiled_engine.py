@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,11 +17,12 @@ from simpy import Event
 from gpusim_des.errors import TraceError
 from gpusim_des.timeline import BlockSpan
 from gpusim_des.timing import compiled_layout as at
-from gpusim_des.timing.compiled_batch import ReadyStream, read_batch
+from gpusim_des.timing.compiled_batch import ReadyStream
 from gpusim_des.timing.compiled_dma import WordsPort
 from gpusim_des.timing.compiled_history import Histories
 from gpusim_des.timing.compiled_jit import Words
 from gpusim_des.timing.compiled_loop import play
+from gpusim_des.timing.compiled_reader import Reader
 from gpusim_des.timing.compiled_words import GpuWords
 from gpusim_des.timing.dma import DmaPort
 from gpusim_des.timing.kernel_run import KernelRun
@@ -33,6 +35,8 @@ from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, OpClass
 
 WARPS_AT_ONCE, WORDS_AT_ONCE = 512, 1 << 18
 """About how many warps, and words of their accesses, are read from a trace at a time."""
+
+RECORDS_AT_ONCE = 1 << 12
 
 EVENTS_AT_ONCE = 1 << 22
 """Events after which the loop lets Python look at the world, for Ctrl-C: about a second."""
@@ -55,13 +59,22 @@ class CompiledEngine(SimpyEngine):
         self._gpu_words.words[at.BUDGET] = EVENTS_AT_ONCE
         self._places: dict[KernelRun, int] = {}
         self._runs: dict[int, KernelRun] = {}
-        self._programs: dict[int, tuple[Program, ReadyStream]] = {}
+        self._programs: dict[int, ReadyStream] = {}
         """By the stream's identity; streams live as long as their traces."""
+        self._programs_by_place: dict[int, Program] = {}
+        self._known: dict[KernelRun, dict[int, ReadyStream]] = {}
+        self._reader = Reader(self.gpu)
         self._blocks_at_once = 1
 
     # The host and the GPU take turns ----------------------------------------------------------------------------------
 
     def _run_until(self, end: Event) -> None:
+        try:
+            self._take_turns(end)
+        finally:
+            self._reader.close()
+
+    def _take_turns(self, end: Event) -> None:
         env = self.env
         while end.callbacks is not None and not self._stop:
             time_fs, priority = env.first
@@ -81,7 +94,7 @@ class CompiledEngine(SimpyEngine):
                     self._report_deadlock()
 
     def _more_to_come(self) -> bool:
-        return bool(self._gpu_words.words[at.EVENTS]) or super()._more_to_come()
+        return self._gpu_words.more_to_come or super()._more_to_come()
 
     def _reach_limit(self, event: Any) -> None:
         for run in self.runs:
@@ -173,7 +186,7 @@ class CompiledEngine(SimpyEngine):
         if not first:
             self._kernel_begins(run)
         count = min(self._blocks_at_once, run.trace.config.blocks - first)
-        batch = read_batch(run.trace, first, count, self.gpu, lambda number: self._ready(run, number))
+        batch = self._reader.read(run, first, count, lambda number: self._ready(run, number))
         # Scoreboards, warps and tapes are stretches that may be nearly twice as long as what they hold.
         warps = batch.blocks * run.demand.warps
         at_once = self.gpu.sub_partitions * (self.gpu.load_store_queue_depth + 1)
@@ -184,6 +197,10 @@ class CompiledEngine(SimpyEngine):
         wanted = batch.blocks * WORDS_AT_ONCE // len(batch.words)
         most = min(2 * batch.blocks + 8, WARPS_AT_ONCE // run.demand.warps)
         self._blocks_at_once = max(1, min(wanted, most))
+        first += batch.blocks
+        if first < run.trace.config.blocks:
+            count = min(self._blocks_at_once, run.trace.config.blocks - first)
+            self._reader.read_ahead(run, first, count, self._known[run])
         return batch.words
 
     def _ready(self, run: KernelRun, number: int) -> ReadyStream:
@@ -198,11 +215,10 @@ class CompiledEngine(SimpyEngine):
             slots = int(self._gpu_words.words[place + at.P_SLOTS])
             memory, n = sum(op in MEMORY_OPS for op in program.ops), len(program.ops)
             ready = ReadyStream(place, slots, len(program.bulk_copies), n, memory, bulk)
-            known = self._programs[id(stream)] = program, ready
-        return known[1]
-
-    def _programs_by_place(self) -> dict[int, Program]:
-        return {stream.place: program for program, stream in self._programs.values()}
+            known = self._programs[id(stream)] = ready
+            self._programs_by_place[place] = program
+        self._known.setdefault(run, {})[number] = known
+        return known
 
     # What the compiled loop has to tell -------------------------------------------------------------------------------
 
@@ -211,21 +227,33 @@ class CompiledEngine(SimpyEngine):
         gpu = self._gpu_words
         records = gpu.log[: at.LOG_WORDS * int(gpu.words[at.LOGGED])].reshape(-1, at.LOG_WORDS)
         gpu.words[at.LOGGED] = 0
-        programs = self._programs_by_place()
-        for record in records.tolist():
-            if record[0] not in (at.LOG_BLOCK, at.LOG_CUT):
-                self._histories.read(record, programs)
-                continue
-            what, number, block, where, dispatched, end, start, last_exit = record
-            run = next(run for run in self.runs if run.number == number)
-            sm, slot = where >> 16, where & 0xFFFF
-            self.probe.block(BlockSpan(number, block, sm, slot, dispatched, end))
-            run.was_resident(sm, start, last_exit)
-            if what == at.LOG_CUT:
-                continue
-            run.blocks_retired += 1
-            if self._progress is not None:
-                self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
+        if not len(records):
+            return
+        runs = {run.number: run for run in self.runs}
+        # Records make many small objects and no circles, for which Python would look again and again.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for first in range(0, len(records), RECORDS_AT_ONCE):
+                for record in records[first : first + RECORDS_AT_ONCE].tolist():
+                    if record[0] in (at.LOG_BLOCK, at.LOG_CUT):
+                        self._block_ends(runs[record[1]], record)
+                    else:
+                        self._histories.read(record, self._programs_by_place)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def _block_ends(self, run: KernelRun, record: list[int]) -> None:
+        what, number, block, where, dispatched, end, start, last_exit = record
+        sm, slot = where >> 16, where & 0xFFFF
+        self.probe.block(BlockSpan(number, block, sm, slot, dispatched, end))
+        run.was_resident(sm, start, last_exit)
+        if what == at.LOG_CUT:
+            return
+        run.blocks_retired += 1
+        if self._progress is not None:
+            self._progress(run.trace.name, run.blocks_retired, run.trace.config.blocks)
 
     def _read_counts(self, run: KernelRun) -> None:
         """Read what was counted for a kernel."""
@@ -245,7 +273,6 @@ class CompiledEngine(SimpyEngine):
     def _resident(self) -> Iterator[tuple[ResidentBlock, int]]:
         """Look like the blocks that are resident, for the report of a deadlock."""
         words = self._gpu_words.words
-        programs = self._programs_by_place()
         for number, sm in enumerate(self._gpu_words.sms):
             slots = words[sm + at.M_SLOTS]
             blocks = [b for b in words[slots : slots + self.gpu.max_blocks_per_sm].tolist() if b]
@@ -253,7 +280,7 @@ class CompiledEngine(SimpyEngine):
             for b in blocks:
                 warps = []
                 for w in words[b + at.B_TABLE : b + at.B_TABLE + words[b + at.B_WARPS]].tolist():
-                    program = programs[int(words[w + at.W_PROGRAM])]
+                    program = self._programs_by_place[int(words[w + at.W_PROGRAM])]
                     warp = SimpleNamespace(
                         number=int(words[w + at.W_NUMBER]),
                         next=int(words[w + at.W_NEXT]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,6 +15,9 @@ from gpusim_des.timing.probe import Probe
 from gpusim_des.timing.program import Program
 from gpusim_des.timing.warp import Warp
 from gpusim_des.trace import OpClass
+
+STATES = tuple(WarpState)
+LABELS = {op: op.label for op in OpClass}
 
 
 class Histories:
@@ -29,23 +33,21 @@ class Histories:
 
     def read(self, record: list[int], programs: dict[int, Program]) -> None:
         """Read one record; `programs` tells which program lies at a place."""
-        what, age, *rest = record
+        what, age, a, b, c, d, e, f = record
         if what == at.LOG_STATE:
-            state, since, until, cause, warp, index = rest
-            self._state(age, WarpState(state), since, until, _cause(cause, warp, index))
+            self._state(age, STATES[a], b, c, _cause(d, e, f))
         elif what == at.LOG_WAITED:
-            self._waited(age, *rest)
+            self._waited(age, a, b, c, d, e, f)
         elif what == at.LOG_ISSUE:
-            self._issued.setdefault(age, []).append((rest[1], rest[2]))
+            self._issued.setdefault(age, []).append((b, c))
         elif what == at.LOG_COMPLETE:
-            self._complete.setdefault(age, []).append(rest[1])
+            self._complete.setdefault(age, []).append(b)
         elif what == at.LOG_OCCUPIED:
-            cycle, until, seat, *_ = rest
-            self._unit(age).occupy(cycle, until, seat)
+            self._unit(age).occupy(a, b, c)
         elif what == at.LOG_EARLY:
-            self._unit(age).end_occupation(rest[0])
+            self._unit(age).end_occupation(a)
         elif what == at.LOG_EXIT:
-            self._exit(age, rest, programs)
+            self._exit(age, record[2:], programs)
 
     def _unit(self, place: int) -> Unit:
         if place not in self._units:
@@ -61,7 +63,7 @@ class Histories:
         for start, end in self._unit(place).occupied_spans(ready, cycle, seat):
             if start > since:
                 self._state(age, WarpState.NOT_SELECTED, since, start, OTHERS_WERE_CHOSEN)
-            self._state(age, WarpState(state), start, end, turned_away_by(unit))
+            self._state(age, STATES[state], start, end, turned_away_by(unit))
             since = end
         if cycle > since:
             self._state(age, WarpState.NOT_SELECTED, since, cycle, OTHERS_WERE_CHOSEN)
@@ -73,13 +75,13 @@ class Histories:
         completed = self._complete.pop(age, [])
         for index, (cycle, place) in enumerate(self._issued.pop(age, [])):
             program = programs[place]
-            label = program.ops[index].label
-            issues.append(IssueEvent(cycle, index, label, completed[index], program.lines[index]))
+            issues.append(IssueEvent(cycle, index, LABELS[program.ops[index]], completed[index], program.lines[index]))
         end = states[-1].end_cycle if states else start
         history = WarpHistory(kernel, block, number, sm, part, start, end, tuple(states), tuple(issues))
         self._probe.warps.append(history)
 
 
+@lru_cache(1 << 12)
 def _cause(what: int, warp: int, index: int) -> Cause | None:
     if what == at.NEVER:
         return None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpusim_des.timing.compiled_agenda import set_alarm
 from gpusim_des.timing.compiled_arena import take_least
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
-    B_RUN,
     BRANCH_LATENCY,
     FAR,
     I_INTERVAL,
@@ -13,6 +13,7 @@ from gpusim_des.timing.compiled_layout import (
     I_LATENCY,
     I_OP,
     I_UNIT,
+    INSTRUCTION_WORDS,
     LOG_ISSUE,
     M_FIRST,
     M_SCHEDULERS,
@@ -35,13 +36,14 @@ from gpusim_des.timing.compiled_layout import (
     W_AGE,
     W_AT_FENCE,
     W_BARRIER_UNTIL,
-    W_BLOCK,
     W_BRANCH_UNTIL,
+    W_CODE,
     W_LAST_RESULT,
     W_MEMBAR_UNTIL,
     W_NEXT,
     W_PART,
     W_PROGRAM,
+    W_RUN,
 )
 from gpusim_des.timing.compiled_log import log
 from gpusim_des.timing.compiled_memory import accept
@@ -50,7 +52,6 @@ from gpusim_des.timing.compiled_sm import (
     go_on,
     note_complete,
     pass_fence,
-    wake_at,
 )
 from gpusim_des.timing.compiled_warp import enter_ready, instruction, pick, pipe_accept, take
 from gpusim_des.timing.program import MEMORY_UNIT
@@ -87,14 +88,14 @@ def step(m: Words, h: Words, lg: Words, sm: int) -> None:
     if m[q + Q_COUNT]:
         following = min(following, m[m[q + Q_ENTRIES]])
     if following < FAR:
-        wake_at(m, h, sm, following * m[PERIOD])
+        set_alarm(m, sm, following * m[PERIOD])
 
 
 @compiled
 def _issue(m: Words, h: Words, lg: Words, sm: int, s: int, w: int, cycle: int) -> None:
     i = instruction(m, w)
     op, number, index = m[i + I_OP], m[i + I_UNIT], m[w + W_NEXT]
-    run = m[m[w + W_BLOCK] + B_RUN]
+    run = m[w + W_RUN]
     m[run + R_MIX + op] += 1
     m[run + R_LANES] += m[i + I_LANES]
     m[w + W_BARRIER_UNTIL] = 0
@@ -118,6 +119,7 @@ def _issue(m: Words, h: Words, lg: Words, sm: int, s: int, w: int, cycle: int) -
     if m[sm + M_WATCHED]:
         log(m, lg, LOG_ISSUE, m[w + W_AGE], index, cycle, m[w + W_PROGRAM], 0, 0, 0)
     m[w + W_NEXT] = index + 1
+    m[w + W_CODE] = i + INSTRUCTION_WORDS
     if op == BARRIER:
         arrive_at_barrier(m, h, lg, w, cycle)
     elif op == FENCE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, MutableSequence
 from functools import cache
 from hashlib import sha256
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from numba import njit, types
+from numba.core.event import Listener, register
 from numba.extending import intrinsic
 
 Words = MutableSequence[int]
@@ -29,10 +31,33 @@ def entrance(function: Function) -> Function:
     the function's own file and at the values that it encloses to see whether something has changed: let it enclose a
     digest of everything that it calls.
     """
-    return cast("Function", njit(error_model="numpy", cache=True)(function))
+    try:
+        made = njit(error_model="numpy", cache=True, nogil=True)(function)
+    except RuntimeError:  # there is no place at all to keep it in
+        made = njit(error_model="numpy", nogil=True)(function)
+    return cast("Function", made)
 
 
-PYTHON_SIDE = ("compiled_batch", "compiled_engine", "compiled_history", "compiled_words")
+class _Announcement(Listener):
+    """Tells the user why nothing happens for a while; what is read from disk is not compiled and not announced."""
+
+    def __init__(self) -> None:
+        self._was_made = False
+
+    def on_start(self, event: Any) -> None:
+        name = event.data["dispatcher"].py_func.__module__
+        if not self._was_made and name.startswith(f"{__package__}.compiled"):
+            self._was_made = True
+            print("gpusim-des: compiling the fast engine, once; about half a minute …", file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+cast("Any", register)("numba:compile", _Announcement())
+
+
+PYTHON_SIDE = ("compiled_batch", "compiled_engine", "compiled_history", "compiled_reader", "compiled_words")
 """Files of the engine with nothing in them to compile."""
 
 

@@ -15,14 +15,15 @@ from gpusim_des.timing.compiled_layout import (
     M_L1,
     NEVER,
     NOW,
+    REMEMBERED,
     T_ARRIVED,
     T_LINE_COUNT,
     T_LINES,
-    T_LOADS,
-    T_LOADS_LAST,
+    T_LOAD,
+    T_MORE_LOADS,
     T_OWN,
     T_SECTORS,
-    T_USERS,
+    T_WHAT,
     X_FILLS,
     X_VALID,
 )
@@ -31,19 +32,20 @@ from gpusim_des.timing.compiled_layout import (
 @compiled
 def join(m: Words, t: int, load: int) -> None:
     """Let a load wait for a request, behind the others, if it does not yet."""
-    at = m[t + T_LOADS]
-    while at:
-        if m[at] == load:
-            return
-        at = m[at + 1]
-    node = allocate(m, 2)
-    m[node] = load
-    m[node + 1] = 0
-    if m[t + T_LOADS]:
-        m[m[t + T_LOADS_LAST] + 1] = node
+    if m[t + T_LOAD] == load:
+        return
+    if not m[t + T_LOAD]:
+        m[t + T_LOAD] = load
     else:
-        m[t + T_LOADS] = node
-    m[t + T_LOADS_LAST] = node
+        link = t + T_MORE_LOADS
+        while m[link]:
+            if m[m[link]] == load:
+                return
+            link = m[link] + 1
+        node = allocate(m, 2)
+        m[node] = load
+        m[node + 1] = 0
+        m[link] = node
     m[load + L_MISSING] += 1
 
 
@@ -105,4 +107,4 @@ def reserve(m: Words, c: int, t: int) -> None:
         x = peek(m, c, m[m[t + T_LINES] + 2 * k])
         if x:
             add_fill(m, x, m[m[t + T_LINES] + 2 * k + 1], t)
-            m[t + T_USERS] += 1
+            m[t + T_WHAT] += REMEMBERED

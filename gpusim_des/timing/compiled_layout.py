@@ -65,6 +65,11 @@ UNITS = PIPES + 2
     NEXT_WORD,
     MARGIN,
     EVENTS,
+    NEAR,
+    BUCKET,
+    RING,
+    ALARMS,
+    WATCHING,
     LOGGED,
     SM_TABLE,
     SLICES,
@@ -81,10 +86,14 @@ UNITS = PIPES + 2
     UNTIL_PLACE,
     CUT,
     FREE_LISTS,
-) = range(54)
+) = range(59)
 """FREE_LISTS and the 47 words behind it: the first free stretch of 2^n words."""
 
-HEADER_WORDS = FREE_LISTS + 48
+HEADER_WORDS = (FREE_LISTS + 48 + 63) // 64 * 64
+"""Stretches begin at whole lines of the processor's cache."""
+
+SMALLEST = 3
+"""Stretches of fewer than 2^3 words are pieces of longer ones."""
 
 POLICIES = ("gto", "lrr", "oldest")
 
@@ -124,7 +133,7 @@ RUN_WORDS = R_PARTS + PIPES
 
 # A stream made ready --------------------------------------------------------------------------------------------------
 
-P_LENGTH, P_SLOTS, P_PHASES, P_PHASE_COUNT, P_IDEAL_LOADS, P_IDEAL_STORES, P_CODE = range(7)
+P_LENGTH, P_SLOTS, P_PHASES, P_PHASE_COUNT, P_IDEAL_LOADS, P_IDEAL_STORES, P_GLOBALS, P_CODE = range(8)
 (
     I_OP,
     I_UNIT,
@@ -148,6 +157,7 @@ INSTRUCTION_WORDS = 12
     M_NUMBER,
     M_PARTITION,
     M_DUE,
+    M_SEAT,
     M_FIRST,
     M_BLOCKS,
     M_STEPPED,
@@ -171,8 +181,8 @@ INSTRUCTION_WORDS = 12
     M_PART_WARPS,
     M_SLOTS,
     M_SCHEDULERS,
-) = range(26)
-SM_WORDS = 26
+) = range(27)
+SM_WORDS = 27
 
 Q_COUNT, Q_CAPACITY, Q_ENTRIES = range(3)
 """A small heap of pairs, smallest first number on top."""
@@ -214,38 +224,44 @@ PHASE_WORDS = 5
 """Phase, copies missing, cycle of the last end, and warp and instruction of the copy that ended last."""
 
 (
-    W_BLOCK,
-    W_NUMBER,
-    W_AGE,
-    W_PART,
-    W_PROGRAM,
+    # What every instruction needs, in three lines of the processor's cache
+    W_CODE,
+    W_END,
     W_NEXT,
-    W_QUARTERS,
-    W_ACCESS,
-    W_IN_FLIGHT,
-    W_UNACKNOWLEDGED,
-    W_ACKNOWLEDGED_UNTIL,
+    W_SM,
+    W_RUN,
+    W_READY,
     W_ISSUED,
     W_SINCE,
-    W_READY,
+    W_AGE,
+    W_PART,
+    W_TAPE,
+    W_IN_FLIGHT,
+    W_LAST_MEMORY,
+    W_LAST_RESULT,
+    W_BLOCKED,
     W_OCCUPIED,
     W_AT_BARRIER,
     W_AT_FENCE,
-    W_LEFT,
-    W_LEFT_AT,
-    W_BLOCKED,
     W_BARRIER_UNTIL,
     W_MEMBAR_UNTIL,
     W_BRANCH_UNTIL,
-    W_START,
-    W_START_UNTIL,
-    W_LAST_MEMORY,
-    W_LAST_RESULT,
-    W_COMPLETE,
     W_DEADLINES,
     W_DEADLINE,
-) = range(30)
-WARP_WORDS = W_DEADLINE + 2 * 7
+) = range(23)
+(
+    W_BLOCK,
+    W_NUMBER,
+    W_PROGRAM,
+    W_START,
+    W_START_UNTIL,
+    W_UNACKNOWLEDGED,
+    W_ACKNOWLEDGED_UNTIL,
+    W_LEFT,
+    W_LEFT_AT,
+    W_SCOREBOARD,
+) = range(W_DEADLINE + 2 * 7, W_DEADLINE + 2 * 7 + 10)
+"""The scoreboard is the end of a warp: the cycle of completion of every result that is still to be read."""
 
 # What is under way ----------------------------------------------------------------------------------------------------
 
@@ -259,25 +275,33 @@ L_WARP, L_INDEX, L_MISSING, L_ARRIVED = range(4)
 LOAD_WORDS = 4
 
 (
-    T_SM,
-    T_CHANNEL,
-    T_SECTORS,
-    T_GRANULES,
-    T_PASSES,
-    T_RUN,
+    T_TIME,
     T_PLACE,
     T_DETAIL,
+    T_WHAT,
+    T_NEXT,
+    T_CHANNEL,
+    T_GRANULES,
+    T_RUN,
+    T_SECTORS,
+    T_LOAD,
+    T_MORE_LOADS,
+    T_ARRIVED,
+    T_OWN,
     T_LINES,
     T_LINE_COUNT,
     T_WARP,
-    T_LOADS,
-    T_LOADS_LAST,
-    T_ARRIVED,
-    T_USERS,
-    T_OWN,
 ) = range(16)
 REQUEST_WORDS = 16
-"""A packet on its way; OWN is the length of its list of lines where that is not the packet's."""
+"""A packet on its way, which is its own event: the first words are those of `E_TIME` to `E_NEXT`.
+
+In WHAT stands how many remember it, times 16, plus what happens to it; in GRANULES the passes times 2^32, plus the
+granules. OWN is the length of its list of lines where that is not the packet's.
+"""
+
+WHAT_BITS = 4
+REMEMBERED = 1 << WHAT_BITS
+PASSES_BITS = 32
 
 N_WARP, N_INDEX, N_OP, N_QUARTERS, N_ACCESS, N_STORED, N_CYCLE, N_QUEUE, N_NEXT = range(9)
 WAITING_WORDS = 9
@@ -308,6 +332,12 @@ SLICE_WORDS = Z_NEAR + 2
 EVENT_WORDS = 4
 """Time, place in the order (kind, SM, sub-partition, age), detail (instruction, packet), and what happens to what."""
 
+E_TIME, E_PLACE, E_MORE, E_WHAT, E_NEXT = range(5)
+LATER_WORDS = 5
+"""The same of an event that is not near yet, and the next one in its bucket."""
+
+BUCKETS = 1 << 12
+
 (
     READ_ARRIVES,
     READ_REPLIES,
@@ -319,9 +349,9 @@ EVENT_WORDS = 4
     BUFFER_DRAINS,
     BLOCK_RETIRES,
     DISPATCHES,
-    SM_STEPS,
     KERNEL_ENDS,
-) = range(12)
+) = range(11)
+LAST_OF_REQUESTS = ATOMIC_PERFORMS
 
 # What Python is asked for, and what the log says ----------------------------------------------------------------------
 

@@ -34,11 +34,11 @@ from gpusim_des.timing.compiled_layout import (
     R_NUMBER,
     W_AGE,
     W_BLOCK,
-    W_COMPLETE,
     W_NEXT,
     W_NUMBER,
     W_PART,
     W_PROGRAM,
+    W_SCOREBOARD,
     W_START,
 )
 from gpusim_des.timing.program import MEMORY_UNIT
@@ -109,7 +109,7 @@ def _operand(m: Words, w: int, state: int, until: int) -> int:
     """Find the first operand that came at that cycle; a watched warp has a place for every instruction's result."""
     i = m[w + W_PROGRAM] + P_CODE + INSTRUCTION_WORDS * m[w + W_NEXT]
     for d in range(m[i + I_DEPS], m[i + I_DEPS_END]):
-        if m[m[w + W_COMPLETE] + (m[d] >> 4)] == until and m[d] & 15 == state:
+        if m[w + W_SCOREBOARD + (m[d] >> 4)] == until and m[d] & 15 == state:
             return m[d] >> 4
     return NEVER
 
@@ -120,7 +120,7 @@ def _outstanding(m: Words, w: int, state: int, until: int) -> int:
     memory = state in (DRAIN, MEMBAR)
     for index in range(m[w + W_NEXT] - 1, -1, -1):
         unit = m[m[w + W_PROGRAM] + P_CODE + INSTRUCTION_WORDS * index + I_UNIT]
-        if m[m[w + W_COMPLETE] + index] == until and (unit == MEMORY_UNIT) == memory:
+        if m[w + W_SCOREBOARD + index] == until and (unit == MEMORY_UNIT) == memory:
             return index
     return NEVER
 
@@ -133,5 +133,5 @@ def log_exit(m: Words, lg: Words, w: int) -> None:
     number = m[w + W_NUMBER]
     run = m[m[b + B_RUN] + R_NUMBER]
     for index in range(m[w + W_NEXT]):
-        log(m, lg, LOG_COMPLETE, m[w + W_AGE], index, m[m[w + W_COMPLETE] + index], 0, 0, 0, 0)
+        log(m, lg, LOG_COMPLETE, m[w + W_AGE], index, m[w + W_SCOREBOARD + index], 0, 0, 0, 0)
     log(m, lg, LOG_EXIT, m[w + W_AGE], run, m[b + B_NUMBER], number, sm, m[w + W_PART], m[w + W_START])

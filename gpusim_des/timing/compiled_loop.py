@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpusim_des.timing.compiled_arena import happen, release, remove_first
+from gpusim_des.timing.compiled_agenda import come_near, remove_first, reset_first_alarm, travel
+from gpusim_des.timing.compiled_arena import release
 from gpusim_des.timing.compiled_blocks import dispatch, finish_if_through, retire, wake_dispatcher
 from gpusim_des.timing.compiled_cache import empty, let_go
 from gpusim_des.timing.compiled_cut import cut
 from gpusim_des.timing.compiled_issue import step
 from gpusim_des.timing.compiled_jit import Words, compiled, digest, entrance, start_of
 from gpusim_des.timing.compiled_layout import (
+    ALARMS,
     ATOMIC_ARRIVES,
     ATOMIC_PERFORMS,
     BACK_FS,
@@ -25,12 +27,14 @@ from gpusim_des.timing.compiled_layout import (
     L1_LINES,
     L_ARRIVED,
     L_MISSING,
+    LATEST_FS,
     LOG_WORDS,
     LOGGED,
     M_DUE,
     M_L1,
     M_PORT_BACK,
     MARGIN,
+    NEAR,
     NEEDS_BLOCKS,
     NEEDS_ROOM,
     NEVER,
@@ -43,29 +47,32 @@ from gpusim_des.timing.compiled_layout import (
     REACHED,
     READ_ARRIVES,
     READ_REPLIES,
+    REMEMBERED,
     SECTOR_BACK_FS,
-    SM_STEPS,
     SM_TABLE,
     SMS,
     T_ARRIVED,
-    T_DETAIL,
-    T_LOADS,
+    T_LOAD,
+    T_MORE_LOADS,
     T_PLACE,
     T_RUN,
     T_SECTORS,
-    T_SM,
     T_WARP,
     UNTIL_FS,
     UNTIL_PLACE,
     WAKE_DISPATCHER,
     WANTED,
+    WHAT_BITS,
     WRITE_ARRIVES,
 )
 from gpusim_des.timing.compiled_memory import ask_for_piece, drain_buffer, pass_through
-from gpusim_des.timing.compiled_slice import slice_fetch, slice_perform, slice_read, slice_write
+from gpusim_des.timing.compiled_slice import slice_fetch, slice_perform, slice_read, slice_write, sm_of
 from gpusim_des.timing.compiled_sm import acknowledged, arrived
 from gpusim_des.timing.compiled_tape import write_tapes
 from gpusim_des.timing.order import Kind
+
+ISSUES = int(Kind.ISSUE) << 59
+"""Place of the steps of SMs among the other events of an instant: no other kind lies between them."""
 
 REPLY_AFTER_ARRIVAL = (int(Kind.REPLY) - int(Kind.ARRIVAL)) << 59
 """From the place of a request's arrival, in the order, to that of its reply."""
@@ -74,19 +81,28 @@ REPLY_AFTER_ARRIVAL = (int(Kind.REPLY) - int(Kind.ARRIVAL)) << 59
 @compiled
 def _reply(m: Words, h: Words, lg: Words, t: int) -> None:
     """Take sectors into the SM, and let the loads go on that wait for them."""
-    time = pass_through(m, m[t + T_SM] + M_PORT_BACK, m[NOW], m[t + T_SECTORS] * m[SECTOR_BACK_FS])
+    time = pass_through(m, sm_of(m, t) + M_PORT_BACK, m[NOW], m[t + T_SECTORS] * m[SECTOR_BACK_FS])
     m[t + T_ARRIVED] = time
-    node = m[t + T_LOADS]
-    m[t + T_LOADS] = 0
-    while node:
-        load, after = m[node], m[node + 1]
-        release(m, node, 2)
+    load, node = m[t + T_LOAD], m[t + T_MORE_LOADS]
+    m[t + T_LOAD] = 0
+    m[t + T_MORE_LOADS] = 0
+    while load:
         m[load + L_ARRIVED] = max(m[load + L_ARRIVED], time)
         m[load + L_MISSING] -= 1
         if not m[load + L_MISSING]:
             arrived(m, h, lg, load)
-        node = after
+        load = 0
+        if node:
+            load, after = m[node], m[node + 1]
+            release(m, node, 2)
+            node = after
     let_go(m, t)
+
+
+@compiled
+def _reply_at(m: Words, h: Words, time: int, t: int) -> None:
+    m[t + T_PLACE] += REPLY_AFTER_ARRIVAL
+    travel(m, h, time, READ_REPLIES, t)
 
 
 @compiled
@@ -111,19 +127,18 @@ def _request_goes_on(m: Words, h: Words, lg: Words, what: int, t: int) -> None:
     now = m[NOW]
     if what == READ_ARRIVES:
         back = slice_read(m, now, t) + m[BACK_FS]
-        happen(m, h, back, m[t + T_PLACE] + REPLY_AFTER_ARRIVAL, m[t + T_DETAIL], READ_REPLIES, t)
+        _reply_at(m, h, back, t)
     elif what == READ_REPLIES:
         _reply(m, h, lg, t)
     elif what == WRITE_ARRIVES:
         _accepted(m, h, lg, t, slice_write(m, now, t))
     elif what == ATOMIC_ARRIVES:
-        happen(m, h, slice_fetch(m, now, t), m[t + T_PLACE], m[t + T_DETAIL], ATOMIC_PERFORMS, t)
+        travel(m, h, slice_fetch(m, now, t), ATOMIC_PERFORMS, t)
     elif what == ATOMIC_PERFORMS:
         done = slice_perform(m, now, t)
-        if m[t + T_LOADS]:
+        if m[t + T_LOAD]:
             _end_write(m, h, m[t + T_RUN], done)
-            place = m[t + T_PLACE] + REPLY_AFTER_ARRIVAL
-            happen(m, h, done + m[BACK_FS], place, m[t + T_DETAIL], READ_REPLIES, t)
+            _reply_at(m, h, done + m[BACK_FS], t)
         else:
             _accepted(m, h, lg, t, done)
     else:
@@ -152,12 +167,7 @@ def _take_up(m: Words, h: Words, lg: Words, x: Words) -> bool:
 @compiled
 def _happens(m: Words, h: Words, lg: Words, what: int, to: int) -> int:
     """Let an event happen that was taken from the heap; returns what Python has to do then, if anything."""
-    if what == SM_STEPS:
-        # An alarm that was set to an earlier time leaves an event behind that means nothing.
-        if m[to + M_DUE] == m[NOW]:
-            m[to + M_DUE] = NEVER
-            step(m, h, lg, to)
-    elif what < BUFFER_DRAINS:
+    if what < BUFFER_DRAINS:
         _request_goes_on(m, h, lg, what, to)
     elif what == BUFFER_DRAINS:
         drain_buffer(m, h, lg, to)
@@ -171,6 +181,15 @@ def _happens(m: Words, h: Words, lg: Words, what: int, to: int) -> int:
     return 0
 
 
+@compiled
+def _step_first(m: Words, h: Words, lg: Words) -> None:
+    """Let the SM step whose alarm is the first."""
+    sm = m[m[ALARMS] + 1]
+    m[sm + M_DUE] = NEVER
+    step(m, h, lg, sm)
+    reset_first_alarm(m)
+
+
 def _loop(known: int) -> Callable[[Words, Words, Words, Words], int]:
     """Make the loop; it encloses a digest of all that it calls, so that an old one on disk is not taken for it."""
 
@@ -180,21 +199,30 @@ def _loop(known: int) -> Callable[[Words, Words, Words, Words], int]:
         asked = NEEDS_BLOCKS if _take_up(m, h, lg, start_of(batch)) else 0
         budget = m[BUDGET] if known else 0
         while not asked:
+            time, place = m[m[ALARMS]], ISSUES
+            if not m[NEAR]:
+                come_near(m, h, time)
+            steps = not m[NEAR] or time < h[0] or (time == h[0] and place < h[1])
+            if not steps:
+                time, place = h[0], h[1]
             room = min(len(words) - m[NEXT_WORD], len(events) - EVENT_WORDS * m[EVENTS])
-            if not m[EVENTS]:
+            if time == LATEST_FS:
                 asked = NOTHING_LEFT
             elif min(room, len(records) - LOG_WORDS * m[LOGGED]) < m[MARGIN]:
                 asked = NEEDS_ROOM
-            elif h[0] > m[UNTIL_FS] or (h[0] == m[UNTIL_FS] and h[1] >= m[UNTIL_PLACE]):
+            elif time > m[UNTIL_FS] or (time == m[UNTIL_FS] and place >= m[UNTIL_PLACE]):
                 asked = REACHED
             elif not budget:
                 asked = PAUSED
             else:
                 budget -= 1
-                m[NOW] = h[0]
-                what = h[3]
-                remove_first(m, h)
-                asked = _happens(m, h, lg, what & 15, what >> 4)
+                m[NOW] = time
+                if steps:
+                    _step_first(m, h, lg)
+                else:
+                    what = h[3]
+                    remove_first(m, h)
+                    asked = _happens(m, h, lg, what & (REMEMBERED - 1), what >> WHAT_BITS)
         return asked
 
     return entrance(play)

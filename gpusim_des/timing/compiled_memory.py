@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpusim_des.timing.compiled_arena import allocate, detail, happen, place_in_order, release, take_least
+from gpusim_des.timing.compiled_agenda import detail, place_in_order, travel
+from gpusim_des.timing.compiled_arena import allocate, release, take_least
 from gpusim_des.timing.compiled_cache import drop
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_l1 import join, look_up, reserve
@@ -11,7 +12,6 @@ from gpusim_des.timing.compiled_layout import (
     A_PACKETS,
     A_WORDS,
     ATOMIC_ARRIVES,
-    B_RUN,
     B_WRITES,
     BUFFER_SECTORS,
     BULK_ASKS,
@@ -54,6 +54,7 @@ from gpusim_des.timing.compiled_layout import (
     NOW,
     OUT_FS,
     P_CODE,
+    PASSES_BITS,
     PERIOD,
     Q_COUNT,
     Q_ENTRIES,
@@ -63,6 +64,7 @@ from gpusim_des.timing.compiled_layout import (
     R_STORED,
     R_WRITES,
     READ_ARRIVES,
+    REMEMBERED,
     REQUEST_FS,
     REQUEST_WORDS,
     SECTOR_OUT_FS,
@@ -74,18 +76,15 @@ from gpusim_des.timing.compiled_layout import (
     T_GRANULES,
     T_LINE_COUNT,
     T_LINES,
-    T_LOADS,
-    T_LOADS_LAST,
+    T_LOAD,
+    T_MORE_LOADS,
     T_OWN,
-    T_PASSES,
     T_PLACE,
     T_RUN,
     T_SECTORS,
-    T_SM,
-    T_USERS,
     T_WARP,
+    T_WHAT,
     U_FREE,
-    W_ACCESS,
     W_AGE,
     W_BLOCK,
     W_IN_FLIGHT,
@@ -93,11 +92,13 @@ from gpusim_des.timing.compiled_layout import (
     W_NEXT,
     W_PART,
     W_PROGRAM,
-    W_QUARTERS,
+    W_RUN,
+    W_TAPE,
     W_UNACKNOWLEDGED,
     WAITING_WORDS,
     WRITE_ARRIVES,
 )
+from gpusim_des.timing.compiled_slice import sm_of
 from gpusim_des.timing.compiled_sm import known, new_load, note_complete, wake, watch_buffer
 from gpusim_des.timing.compiled_warp import instruction, queue_enter, queue_settle
 from gpusim_des.timing.order import Kind
@@ -135,15 +136,15 @@ def accept(m: Words, h: Words, lg: Words, sm: int, w: int, cycle: int, queue: in
     """Take the next instruction of a warp, issued at `cycle` through the queue of its sub-partition."""
     i = instruction(m, w)
     op, index = m[i + I_OP], m[w + W_NEXT]
-    run = m[m[w + W_BLOCK] + B_RUN]
-    quarters = m[m[w + W_QUARTERS]]
-    m[w + W_QUARTERS] += 1
+    run, tape = m[w + W_RUN], m[w + W_TAPE]
+    quarters = m[tape]
+    m[w + W_TAPE] = tape + 1
     m[run + R_QUARTERS + op] += quarters
     access = 0
     stored = 0
     if op not in (SHARED_LOAD, SHARED_STORE, SHARED_ATOMIC, SHUFFLE):
-        access = m[w + W_ACCESS]
-        m[w + W_ACCESS] += m[access + A_WORDS]
+        access = tape + 1
+        m[w + W_TAPE] += m[access + A_WORDS]
         if op == GLOBAL_STORE or (op == GLOBAL_ATOMIC and m[i + I_UNREAD]):
             at = access + A_PACKET
             for _ in range(m[access + A_PACKETS]):
@@ -204,7 +205,7 @@ def drain_buffer(m: Words, h: Words, lg: Words, sm: int) -> None:
         leaves, done = _perform(m, h, sm, w, index, m[n + N_OP], m[n + N_QUARTERS], m[n + N_ACCESS], stored, arrival)
         release(m, n, WAITING_WORDS)
         if queue_settle(m, lg, queue, leaves):
-            wake(m, h, sm, m[queue + U_FREE])
+            wake(m, sm, m[queue + U_FREE])
         if done != NEVER:
             known(m, h, lg, w, index, done)
     if m[sm + M_WAITING]:
@@ -244,35 +245,28 @@ def _perform(
 def _request(m: Words, sm: int, w: int, index: int, part: int, packet: int) -> int:
     """Make a request of a packet."""
     t = allocate(m, REQUEST_WORDS)
-    m[t + T_SM] = sm
     m[t + T_CHANNEL] = m[packet + K_CHANNEL]
     m[t + T_SECTORS] = m[packet + K_SECTORS]
-    m[t + T_GRANULES] = m[packet + K_GRANULES]
-    m[t + T_PASSES] = m[packet + K_PASSES]
-    m[t + T_RUN] = m[m[w + W_BLOCK] + B_RUN]
+    m[t + T_GRANULES] = m[packet + K_GRANULES] | m[packet + K_PASSES] << PASSES_BITS
+    m[t + T_RUN] = m[w + W_RUN]
     m[t + T_PLACE] = place_in_order(ARRIVAL, m[sm + M_NUMBER], m[w + W_PART], m[w + W_AGE])
     m[t + T_DETAIL] = detail(index, part)
     m[t + T_LINES] = packet + K_LINE
     m[t + T_LINE_COUNT] = m[packet + K_LINES]
     m[t + T_WARP] = w
-    m[t + T_LOADS] = 0
-    m[t + T_LOADS_LAST] = 0
+    m[t + T_LOAD] = 0
+    m[t + T_MORE_LOADS] = 0
     m[t + T_ARRIVED] = NEVER
-    m[t + T_USERS] = 1
+    m[t + T_WHAT] = REMEMBERED
     m[t + T_OWN] = 0
     return t
-
-
-@compiled
-def _send(m: Words, h: Words, t: int, left: int, what: int) -> None:
-    happen(m, h, left + m[OUT_FS], m[t + T_PLACE], m[t + T_DETAIL], what, t)
 
 
 @compiled
 def _load(m: Words, h: Words, sm: int, w: int, index: int, access: int, leaves: int, time: int) -> int:
     """Ask for the sectors that the L1 does not have; returns the cycle of completion if that is known."""
     load = new_load(m, w, index)
-    run = m[m[w + W_BLOCK] + B_RUN]
+    run = m[w + W_RUN]
     found = False
     packet = access + A_PACKET
     for part in range(m[access + A_PACKETS]):
@@ -284,7 +278,8 @@ def _load(m: Words, h: Words, sm: int, w: int, index: int, access: int, leaves: 
             found |= m[packet + K_SECTORS] != m[t + T_SECTORS]
         if m[t + T_SECTORS]:
             join(m, t, load)
-            _send(m, h, t, pass_through(m, sm + M_PORT_OUT, time, m[REQUEST_FS]), READ_ARRIVES)
+            left = pass_through(m, sm + M_PORT_OUT, time, m[REQUEST_FS])
+            travel(m, h, left + m[OUT_FS], READ_ARRIVES, t)
             if m[CACHES]:
                 reserve(m, m[sm + M_L1], t)
         else:
@@ -312,8 +307,8 @@ def _store(m: Words, h: Words, sm: int, w: int, index: int, access: int, stored:
         left = pass_through(m, sm + M_PORT_OUT, time, service)
         m[w + W_UNACKNOWLEDGED] += 1
         m[b + B_WRITES] += 1
-        m[m[b + B_RUN] + R_WRITES] += 1
-        _send(m, h, t, left, ATOMIC_ARRIVES if atomic else WRITE_ARRIVES)
+        m[m[t + T_RUN] + R_WRITES] += 1
+        travel(m, h, left + m[OUT_FS], ATOMIC_ARRIVES if atomic else WRITE_ARRIVES, t)
         packet += K_LINE + 2 * m[packet + K_LINES]
 
 
@@ -336,7 +331,8 @@ def _atomic(m: Words, h: Words, sm: int, w: int, index: int, access: int, stored
         join(m, t, load)
         service = m[REQUEST_FS] + m[packet + K_SECTORS] * m[SECTOR_OUT_FS]
         m[m[t + T_RUN] + R_WRITES] += 1
-        _send(m, h, t, pass_through(m, sm + M_PORT_OUT, time, service), ATOMIC_ARRIVES)
+        left = pass_through(m, sm + M_PORT_OUT, time, service)
+        travel(m, h, left + m[OUT_FS], ATOMIC_ARRIVES, t)
         packet += K_LINE + 2 * m[packet + K_LINES]
     return NEVER
 
@@ -350,11 +346,12 @@ def _copy_bulk(m: Words, h: Words, sm: int, w: int, index: int, access: int, tim
         t = _request(m, sm, w, index, part, packet)
         join(m, t, load)
         asked = pass_through(m, sm + M_COPY_UNIT, time, m[packet + K_SECTORS] * m[COPY_SECTOR_FS])
-        happen(m, h, asked, m[t + T_PLACE], m[t + T_DETAIL], BULK_ASKS, t)
+        travel(m, h, asked, BULK_ASKS, t)
         packet += K_LINE + 2 * m[packet + K_LINES]
 
 
 @compiled
 def ask_for_piece(m: Words, h: Words, t: int) -> None:
     """Send the request for a piece of a bulk copy: the port is free for others until then (M3)."""
-    _send(m, h, t, pass_through(m, m[t + T_SM] + M_PORT_OUT, m[NOW], m[REQUEST_FS]), READ_ARRIVES)
+    left = pass_through(m, sm_of(m, t) + M_PORT_OUT, m[NOW], m[REQUEST_FS])
+    travel(m, h, left + m[OUT_FS], READ_ARRIVES, t)

@@ -17,6 +17,7 @@ from gpusim_des.timing.compiled_layout import (
     M_PARTITION,
     MIXED_FS,
     PAIRS,
+    PASSES_BITS,
     R_L2,
     R_L2_HITS,
     R_READS,
@@ -24,14 +25,14 @@ from gpusim_des.timing.compiled_layout import (
     READ_FS,
     SLICE_WORDS,
     SLICES,
+    SM_TABLE,
     T_CHANNEL,
     T_GRANULES,
     T_LINE_COUNT,
     T_LINES,
-    T_PASSES,
+    T_PLACE,
     T_RUN,
     T_SECTORS,
-    T_SM,
     TO_DRAM_FS,
     V_BUSY,
     V_FREE,
@@ -55,6 +56,9 @@ from gpusim_des.timing.hbm import MIX_WINDOW
 from gpusim_des.timing.server import LOOKBACK
 
 WHOLE_LINE = 15
+
+SM_BIT, SM_MASK = 43, (1 << 16) - 1
+"""Where the number of an SM stands in `place_in_order`."""
 
 
 @compiled
@@ -196,6 +200,17 @@ def _pass_halves(m: Words, z: int, number: int, mask: int, partition: int) -> No
 
 
 @compiled
+def sm_of(m: Words, t: int) -> int:
+    """SM that a request comes from: its number stands in the request's place in the order."""
+    return m[m[SM_TABLE] + (m[t + T_PLACE] >> SM_BIT & SM_MASK)]
+
+
+@compiled
+def _granules_of(m: Words, t: int) -> int:
+    return m[t + T_GRANULES] & ((1 << PASSES_BITS) - 1)
+
+
+@compiled
 def _slice_of(m: Words, t: int) -> int:
     return m[SLICES] + m[t + T_CHANNEL] * SLICE_WORDS
 
@@ -205,12 +220,12 @@ def slice_read(m: Words, now: int, t: int) -> int:
     """Accept a read that arrives now; returns when its last sector leaves."""
     z, run = _slice_of(m, t), m[t + T_RUN]
     if not m[CACHES]:
-        m[run + R_READS] += m[t + T_GRANULES]
-        return channel_read(m, z + Z_CHANNEL, now, m[t + T_GRANULES])
+        m[run + R_READS] += _granules_of(m, t)
+        return channel_read(m, z + Z_CHANNEL, now, _granules_of(m, t))
     leaves = serve(m, z + Z_SERVER, now, m[t + T_SECTORS] * m[L2_SECTOR_FS])
     m[run + R_L2] += m[t + T_SECTORS]
     ready = leaves
-    partition = m[m[t + T_SM] + M_PARTITION]
+    partition = m[sm_of(m, t) + M_PARTITION]
     for k in range(m[t + T_LINE_COUNT]):
         at = m[t + T_LINES] + 2 * k
         if m[HALVES]:
@@ -226,8 +241,8 @@ def slice_write(m: Words, now: int, t: int) -> int:
     """Accept a write that arrives now; returns when it has been accepted."""
     z, run = _slice_of(m, t), m[t + T_RUN]
     if not m[CACHES]:
-        m[run + R_WRITTEN] += m[t + T_GRANULES]
-        return channel_write(m, z + Z_CHANNEL, now, m[t + T_GRANULES])
+        m[run + R_WRITTEN] += _granules_of(m, t)
+        return channel_write(m, z + Z_CHANNEL, now, _granules_of(m, t))
     leaves = serve(m, z + Z_SERVER, now, m[t + T_SECTORS] * m[L2_SECTOR_FS])
     accepted = leaves
     for k in range(m[t + T_LINE_COUNT]):
@@ -241,7 +256,7 @@ def slice_write(m: Words, now: int, t: int) -> int:
                 accepted = max(accepted, m[z + Z_CHANNEL + V_FREE])
         m[x + X_VALID] |= mask
         m[x + X_DIRTY] |= mask
-        _pass_halves(m, z, number, mask, m[m[t + T_SM] + M_PARTITION])
+        _pass_halves(m, z, number, mask, m[sm_of(m, t) + M_PARTITION])
     return accepted
 
 
@@ -260,11 +275,11 @@ def slice_fetch(m: Words, now: int, t: int) -> int:
         at = m[t + T_LINES] + 2 * k
         ready = max(ready, _read_home(m, z, m[at], m[at + 1], leaves, run))
         m[peek(m, m[z + Z_HOME], m[at]) + X_DIRTY] |= m[at + 1]
-        _pass_halves(m, z, m[at], m[at + 1], m[m[t + T_SM] + M_PARTITION])
+        _pass_halves(m, z, m[at], m[at + 1], m[sm_of(m, t) + M_PARTITION])
     return ready
 
 
 @compiled
 def slice_perform(m: Words, ready: int, t: int) -> int:
     """Do atomic operations one by one; returns when the last one is done."""
-    return serve(m, _slice_of(m, t) + Z_ATOMIC, ready, m[t + T_PASSES] * m[ATOMIC_FS])
+    return serve(m, _slice_of(m, t) + Z_ATOMIC, ready, (m[t + T_GRANULES] >> PASSES_BITS) * m[ATOMIC_FS])

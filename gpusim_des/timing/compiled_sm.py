@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpusim_des.timing.compiled_arena import allocate, detail, happen, place_in_order, put, release
+from gpusim_des.timing.compiled_agenda import detail, happen, place_in_order, set_alarm
+from gpusim_des.timing.compiled_arena import allocate, put, release
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
     B_AT_BARRIER,
@@ -36,7 +37,6 @@ from gpusim_des.timing.compiled_layout import (
     L_MISSING,
     L_WARP,
     LOAD_WORDS,
-    M_DUE,
     M_LOOKS_FS,
     M_NUMBER,
     M_RELEASES,
@@ -52,7 +52,6 @@ from gpusim_des.timing.compiled_layout import (
     Q_COUNT,
     Q_ENTRIES,
     R_RESIDENT,
-    SM_STEPS,
     W_ACKNOWLEDGED_UNTIL,
     W_AGE,
     W_AT_BARRIER,
@@ -60,7 +59,6 @@ from gpusim_des.timing.compiled_layout import (
     W_BARRIER_UNTIL,
     W_BLOCK,
     W_BLOCKED,
-    W_COMPLETE,
     W_IN_FLIGHT,
     W_LAST_MEMORY,
     W_LEFT,
@@ -70,9 +68,10 @@ from gpusim_des.timing.compiled_layout import (
     W_NUMBER,
     W_PROGRAM,
     W_READY,
+    W_SCOREBOARD,
+    W_SM,
     W_START,
     W_UNACKNOWLEDGED,
-    WARP_WORDS,
 )
 from gpusim_des.timing.compiled_log import log_exit, phase_of
 from gpusim_des.timing.compiled_warp import account, finished, plan, plan_drain
@@ -86,33 +85,23 @@ BARRIER = int(OpClass.BARRIER)
 
 
 @compiled
-def wake_at(m: Words, h: Words, sm: int, time: int) -> None:
-    """Let an SM step at a time at the latest; an earlier wish than the present one leaves a stale event behind."""
-    due = m[sm + M_DUE]
-    if due != NEVER and due <= time:
-        return
-    m[sm + M_DUE] = time
-    happen(m, h, time, place_in_order(ISSUE, m[sm + M_NUMBER], 0, 0), 0, SM_STEPS, sm)
-
-
-@compiled
-def wake(m: Words, h: Words, sm: int, cycle: int) -> None:
+def wake(m: Words, sm: int, cycle: int) -> None:
     """Look at the warps again in this cycle."""
-    wake_at(m, h, sm, max(cycle * m[PERIOD], m[NOW]))
+    set_alarm(m, sm, max(cycle * m[PERIOD], m[NOW]))
 
 
 @compiled
-def wake_for_first(m: Words, h: Words, sm: int) -> None:
+def wake_for_first(m: Words, sm: int) -> None:
     """Look at the warps again when the first of those that wait is ready."""
     q = m[sm + M_WAKING]
     if m[q + Q_COUNT]:
-        wake(m, h, sm, m[m[q + Q_ENTRIES]])
+        wake(m, sm, m[m[q + Q_ENTRIES]])
 
 
 @compiled
 def enter_waking(m: Words, w: int) -> None:
     """Put a warp among those whose ready cycle is known."""
-    put(m, m[m[m[w + W_BLOCK] + B_SM] + M_WAKING], m[w + W_READY], w)
+    put(m, m[m[w + W_SM] + M_WAKING], m[w + W_READY], w)
 
 
 @compiled
@@ -174,7 +163,7 @@ def release_if_full(m: Words, h: Words, lg: Words, b: int, last: int) -> None:
                 enter_waking(m, w)
         elif not m[w + W_IN_FLIGHT]:
             _leave(m, h, lg, w)
-    wake_for_first(m, h, m[b + B_SM])
+    wake_for_first(m, m[b + B_SM])
 
 
 @compiled
@@ -211,10 +200,10 @@ def pass_fence(m: Words, h: Words, lg: Words, w: int) -> None:
 
 
 @compiled
-def _retry(m: Words, h: Words, w: int) -> None:
+def _retry(m: Words, w: int) -> None:
     if plan(m, w):
         enter_waking(m, w)
-        wake_for_first(m, h, m[m[w + W_BLOCK] + B_SM])
+        wake_for_first(m, m[w + W_SM])
 
 
 @compiled
@@ -222,7 +211,7 @@ def note_complete(m: Words, w: int, index: int, cycle: int) -> None:
     """Write into the scoreboard when an instruction is complete, if anybody reads its result."""
     slot = m[m[w + W_PROGRAM] + P_CODE + INSTRUCTION_WORDS * index + I_SLOT]
     if slot >= 0:
-        m[m[w + W_COMPLETE] + slot] = cycle
+        m[w + W_SCOREBOARD + slot] = cycle
 
 
 @compiled
@@ -235,16 +224,16 @@ def known(m: Words, h: Words, lg: Words, w: int, index: int, cycle: int) -> None
         return
     if m[w + W_AT_FENCE]:
         pass_fence(m, h, lg, w)
-        wake_for_first(m, h, m[m[w + W_BLOCK] + B_SM])
+        wake_for_first(m, m[w + W_SM])
     elif finished(m, w):
         if not m[w + W_IN_FLIGHT]:
             leave(m, h, lg, w)
     elif m[w + W_BLOCKED]:
-        _retry(m, h, w)
+        _retry(m, w)
 
 
 @compiled
-def _copy_complete(m: Words, h: Words, w: int, index: int, cycle: int) -> None:
+def _copy_complete(m: Words, w: int, index: int, cycle: int) -> None:
     """Note the end of a bulk copy, and let those go on that waited for its phase."""
     b = m[w + W_BLOCK]
     phase = phase_of(m, b, m[m[w + W_PROGRAM] + P_CODE + INSTRUCTION_WORDS * index + I_OPERAND])
@@ -257,7 +246,7 @@ def _copy_complete(m: Words, h: Words, w: int, index: int, cycle: int) -> None:
         return
     for k in range(m[b + B_WARPS]):
         if m[m[b + B_TABLE + k] + W_BLOCKED]:
-            _retry(m, h, m[b + B_TABLE + k])
+            _retry(m, m[b + B_TABLE + k])
 
 
 @compiled
@@ -268,7 +257,7 @@ def arrived(m: Words, h: Words, lg: Words, load: int) -> None:
     release(m, load, LOAD_WORDS)
     if m[m[w + W_PROGRAM] + P_CODE + INSTRUCTION_WORDS * index + I_OP] == BULK_COPY:
         cycle += m[BULK_OVERHEAD]
-        _copy_complete(m, h, w, index, cycle)
+        _copy_complete(m, w, index, cycle)
     known(m, h, lg, w, index, cycle)
 
 
@@ -299,7 +288,7 @@ def acknowledged(m: Words, h: Words, lg: Words, w: int, time: int, sectors: int)
     m[w + W_ACKNOWLEDGED_UNTIL] = max(m[w + W_ACKNOWLEDGED_UNTIL], -(-time // m[PERIOD]))
     if m[w + W_AT_FENCE]:
         pass_fence(m, h, lg, w)
-        wake_for_first(m, h, sm)
+        wake_for_first(m, sm)
     m[b + B_WRITES] -= 1
     forget_block(m, b)
 
@@ -311,8 +300,7 @@ def forget_block(m: Words, b: int) -> None:
         return
     for k in range(m[b + B_WARPS]):
         w = m[b + B_TABLE + k]
-        release(m, m[w + W_COMPLETE], max(1, m[m[w + W_PROGRAM] + P_SLOTS]))
-        release(m, w, WARP_WORDS)
+        release(m, w, W_SCOREBOARD + m[m[w + W_PROGRAM] + P_SLOTS])
     if m[b + B_PHASES]:
         release(m, m[b + B_PHASES], PHASE_WORDS * m[b + B_PHASE_COUNT])
     release(m, m[b + B_TAPE], m[m[b + B_TAPE]])

@@ -15,6 +15,7 @@ from gpusim_des.timing.compiled_layout import (
     K_LINES,
     K_PASSES,
     K_SECTORS,
+    P_GLOBALS,
     R_BATCH,
     R_BATCH_AT,
     R_BATCH_END,
@@ -29,8 +30,8 @@ def write_tapes(m: Words, x: Words, run: int) -> None:
     memory instructions and global accesses it has, then the quarter-cycles, then for every access the number of its
     pieces and whether it is a bulk copy, then the pieces: line, mask, channel, sectors, granules, passes.
 
-    A tape holds its length, the number of warps, for every warp the program and where its quarter-cycles and its
-    accesses begin, and then those.
+    A tape holds its length, the number of warps, for every warp the program and where its memory instructions begin,
+    and then those: the quarter-cycles of each, and behind them the access of a global one.
     """
     blocks, warps, quarters, accesses = x[0], x[1], x[2], x[3]
     head = 4
@@ -38,7 +39,7 @@ def write_tapes(m: Words, x: Words, run: int) -> None:
     access = quarter + quarters
     piece = access + 2 * accesses
     for block in range(blocks):
-        words = 2 + 3 * warps
+        words = 2 + 2 * warps
         at, pieces = access, 0
         for k in range(warps):
             words += x[head + 3 * k + 1]
@@ -50,21 +51,19 @@ def write_tapes(m: Words, x: Words, run: int) -> None:
         tape = allocate(m, words)
         m[tape] = words
         m[tape + 1] = warps
-        to = 2 + 3 * warps
+        to = 2 + 2 * warps
         for k in range(warps):
-            m[tape + 2 + 3 * k] = x[head]
-            m[tape + 3 + 3 * k] = to
-            count = x[head + 2]
+            m[tape + 2 + 2 * k] = x[head]
+            m[tape + 3 + 2 * k] = to
+            is_global = m[x[head] + P_GLOBALS]
             for n in range(x[head + 1]):
                 m[tape + to] = x[quarter + n]
                 to += 1
+                if m[is_global + n]:
+                    to += _write_access(m, x, tape + to, piece, x[access], x[access + 1])
+                    piece += 6 * x[access]
+                    access += 2
             quarter += x[head + 1]
-            m[tape + 4 + 3 * k] = to
-            for _ in range(count):
-                words = _write_access(m, x, tape + to, piece, x[access], x[access + 1])
-                piece += 6 * x[access]
-                access += 2
-                to += words
             head += 3
         m[m[run + R_BATCH] + block] = tape
     m[run + R_BATCH_AT] = 0

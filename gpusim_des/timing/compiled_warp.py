@@ -6,8 +6,6 @@ from gpusim_des.gpu import PIPE_FRACTION
 from gpusim_des.timeline import WarpState
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
-    B_RUN,
-    B_SM,
     FAR,
     I_DEPS,
     I_DEPS_END,
@@ -15,15 +13,12 @@ from gpusim_des.timing.compiled_layout import (
     I_OPERAND,
     I_TURNED_AWAY,
     I_UNIT,
-    INSTRUCTION_WORDS,
     LOG_EARLY,
     LOG_OCCUPIED,
     LOG_STATE,
     LOG_WAITED,
     M_WATCHED,
     NEVER,
-    P_CODE,
-    P_LENGTH,
     POLICY,
     R_STALLS,
     S_ENTRIES,
@@ -45,19 +40,23 @@ from gpusim_des.timing.compiled_layout import (
     W_BLOCK,
     W_BLOCKED,
     W_BRANCH_UNTIL,
-    W_COMPLETE,
+    W_CODE,
     W_DEADLINE,
     W_DEADLINES,
+    W_END,
     W_ISSUED,
     W_LAST_MEMORY,
     W_LAST_RESULT,
     W_MEMBAR_UNTIL,
     W_NEXT,
     W_OCCUPIED,
-    W_PROGRAM,
     W_READY,
+    W_RUN,
+    W_SCOREBOARD,
     W_SINCE,
+    W_SM,
     W_START_UNTIL,
+    WATCHING,
 )
 from gpusim_des.timing.compiled_log import log, log_wait, phase_of
 from gpusim_des.trace import OpClass
@@ -72,13 +71,19 @@ BULK_WAIT = int(OpClass.BULK_WAIT)
 @compiled
 def instruction(m: Words, w: int) -> int:
     """Place of a warp's next instruction."""
-    return m[w + W_PROGRAM] + P_CODE + INSTRUCTION_WORDS * m[w + W_NEXT]
+    return m[w + W_CODE]
 
 
 @compiled
 def finished(m: Words, w: int) -> bool:
     """All instructions are issued."""
-    return m[w + W_NEXT] == m[m[w + W_PROGRAM] + P_LENGTH]
+    return m[w + W_CODE] == m[w + W_END]
+
+
+@compiled
+def is_watched(m: Words, w: int) -> bool:
+    """All that a warp does is written down."""
+    return m[WATCHING] == 1 and m[m[w + W_SM] + M_WATCHED] == 1
 
 
 @compiled
@@ -97,7 +102,7 @@ def _deadline(m: Words, w: int, state: int, until: int, ready: int) -> int:
 def plan(m: Words, w: int) -> bool:
     """Find out until when the next instruction is kept back; returns whether that is known yet."""
     at = instruction(m, w)
-    complete = m[w + W_COMPLETE]
+    complete = w + W_SCOREBOARD
     long = 0
     short = 0
     wait = 0
@@ -152,9 +157,8 @@ def plan_drain(m: Words, w: int) -> int:
 def account(m: Words, lg: Words, w: int) -> None:
     """Turn a warp's deadlines into states: each reason holds from where the one before ended."""
     since = m[w + W_SINCE]
-    b = m[w + W_BLOCK]
-    stalls = m[b + B_RUN] + R_STALLS
-    watched = m[m[b + B_SM] + M_WATCHED]
+    stalls = m[w + W_RUN] + R_STALLS
+    watched = is_watched(m, w)
     for k in range(m[w + W_DEADLINES]):
         state, until = m[w + W_DEADLINE + 2 * k], m[w + W_DEADLINE + 2 * k + 1]
         if until > since:
@@ -281,13 +285,13 @@ def pick(m: Words, s: int, cycle: int) -> int:
 @compiled
 def account_for_waiting(m: Words, lg: Words, s: int, w: int, cycle: int) -> None:
     """Divide the cycles in which a ready warp did not issue: its unit was occupied, or another warp was chosen."""
-    b, i, ready = m[w + W_BLOCK], instruction(m, w), m[w + W_READY]
-    stalls, number = m[b + B_RUN] + R_STALLS, m[i + I_UNIT]
+    i, ready = instruction(m, w), m[w + W_READY]
+    stalls, number = m[w + W_RUN] + R_STALLS, m[i + I_UNIT]
     u, seat = m[s + S_UNITS + number], m[s + S_SEATS + number]
     away = occupied_before(m, u, cycle, seat) - m[w + W_OCCUPIED]
     m[stalls + m[i + I_TURNED_AWAY]] += away
     m[stalls + NOT_SELECTED] += cycle - ready - away
-    if m[m[b + B_SM] + M_WATCHED]:
+    if is_watched(m, w):
         log(m, lg, LOG_WAITED, m[w + W_AGE], u, seat, m[i + I_TURNED_AWAY], number, ready, cycle)
 
 
@@ -302,9 +306,8 @@ def take(m: Words, lg: Words, s: int, at: int, cycle: int) -> int:
     account(m, lg, w)
     if cycle > m[w + W_READY]:
         account_for_waiting(m, lg, s, w, cycle)
-    b = m[w + W_BLOCK]
-    m[m[b + B_RUN] + R_STALLS + SELECTED] += 1
-    if m[m[b + B_SM] + M_WATCHED]:
+    m[m[w + W_RUN] + R_STALLS + SELECTED] += 1
+    if is_watched(m, w):
         log(m, lg, LOG_STATE, m[w + W_AGE], SELECTED, cycle, cycle + 1, NEVER, 0, 0)
     m[w + W_ISSUED] = cycle
     m[w + W_SINCE] = cycle + 1

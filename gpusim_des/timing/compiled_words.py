@@ -14,7 +14,10 @@ from gpusim_des.timing.hbm import MIX_WINDOW
 from gpusim_des.timing.program import Program, Timing
 from gpusim_des.timing.server import LOOKBACK
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import LINE_BYTES, SECTOR_BYTES
+from gpusim_des.trace import GLOBAL_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES
+
+CACHE_LINE = 64
+"""Bytes of a line of the processor's cache."""
 
 L1_ROWS, SLICE_ROWS = 1 << 12, 1 << 16
 """Most rows of a cache's table of lines; a cache with more lines has several in a row."""
@@ -25,33 +28,41 @@ class GpuWords:
 
     def __init__(self, gpu: GPU, *, caches: bool, watched: set[int]) -> None:
         self.gpu = gpu
-        self.words: NDArray[np.int64] = np.zeros(1 << 22, np.int64)
+        self.words: NDArray[np.int64] = _zeros(1 << 24)
         self.events: NDArray[np.int64] = np.zeros(1 << 18, np.int64)
         self.log: NDArray[np.int64] = np.zeros(1 << 16, np.int64)
         self.words[at.NEXT_WORD] = at.HEADER_WORDS
         self.words[at.MARGIN] = 1 << 12
-        self.sms: list[int] = []
+        self._pointers: list[int] = []
         self._timing = Timing(gpu)
         self._keeps_all = bool(watched)
         self._write_constants(caches=caches)
         self._build_slices(caches=caches)
+        self.sms = self._build_sms(watched)
         table = self.take(gpu.sms)
         self.words[at.SM_TABLE] = table
-        for number in range(gpu.sms):
-            self.sms.append(self._build_sm(number, watched=number in watched))
         self.words[table : table + gpu.sms] = self.sms
+        self._alarms = self.take(2 * gpu.sms)
+        self.words[at.ALARMS] = self._alarms
+        self.words[self._alarms : self._alarms + 2 * gpu.sms] = [w for sm in self.sms for w in (at.LATEST_FS, sm)]
+        self.words[at.RING] = self.take(at.BUCKETS)
         self.words[at.QUEUE] = self.take(gpu.max_concurrent_kernels + 1)
 
     def arrays(self) -> tuple[Words, Words, Words]:
         """Words, events and log, as the compiled loop takes them."""
         return cast("tuple[Words, Words, Words]", (self.words, self.events, self.log))
 
+    @property
+    def more_to_come(self) -> bool:
+        """Whether anything is going to happen by itself."""
+        return bool(self.words[at.EVENTS]) or int(self.words[self._alarms]) != at.LATEST_FS
+
     def take(self, words: int) -> int:
         """Take a stretch of zeros that is never given back by Python; returns its place.
 
         The compiled loop may free it, so that it is as long as one of its own.
         """
-        size = 1 << max(1, (words - 1).bit_length())
+        size = 1 << max(at.SMALLEST, (words - 1).bit_length())
         self.make_room(size)
         place = int(self.words[at.NEXT_WORD])
         self.words[at.NEXT_WORD] = place + size
@@ -60,9 +71,15 @@ class GpuWords:
     def make_room(self, words: int = 0) -> None:
         """Let all arrays have room for what can happen at one instant, and `words` more."""
         margin = int(self.words[at.MARGIN])
-        self.words = _grown(self.words, int(self.words[at.NEXT_WORD]) + words + margin)
-        self.events = _grown(self.events, at.EVENT_WORDS * int(self.words[at.EVENTS]) + margin)
-        self.log = _grown(self.log, at.LOG_WORDS * int(self.words[at.LOGGED]) + margin)
+        next_word, events, logged = (
+            int(self.words[at.NEXT_WORD]),
+            int(self.words[at.EVENTS]),
+            int(self.words[at.LOGGED]),
+        )
+        self.words = _grown(self.words, next_word, words + margin)
+        self.events = _grown(self.events, at.EVENT_WORDS * events, margin)
+        # A log that is only just long enough would be read after every few events.
+        self.log = _grown(self.log, at.LOG_WORDS * logged, 8 * margin if self._keeps_all else margin)
 
     def need_margin(self, words: int) -> None:
         """Demand that so many words are free before every event."""
@@ -110,6 +127,7 @@ class GpuWords:
             at.ASLEEP: 1,
             at.UNTIL_FS: at.LATEST_FS,
             at.L1_LINES: at.NEVER,
+            at.WATCHING: int(self._keeps_all),
         }
         for place, value in values.items():
             self.words[place] = value
@@ -136,15 +154,44 @@ class GpuWords:
     def _build_cache(self, lines: int, most_rows: int) -> int:
         rows = min(most_rows, 1 << (max(1, lines) - 1).bit_length())
         place = self.take(at.CACHE_WORDS)
-        self._write(place, {at.C_CAPACITY: lines, at.C_TABLE: self.take(rows), at.C_MASK: rows - 1})
+        self._write(place, {at.C_CAPACITY: lines, at.C_MASK: rows - 1})
+        self._point(place + at.C_TABLE, self.take(rows))
         return place
 
     def _build_heap(self, capacity: int) -> int:
         place = self.take(at.SMALL_HEAP_WORDS)
-        self._write(place, {at.Q_CAPACITY: capacity, at.Q_ENTRIES: self.take(2 * capacity)})
+        self._write(place, {at.Q_CAPACITY: capacity})
+        self._point(place + at.Q_ENTRIES, self.take(2 * capacity))
         return place
 
-    def _build_sm(self, number: int, *, watched: bool) -> int:
+    def _point(self, place: int, to: int) -> None:
+        """Write down where something lies, and that this is a place."""
+        self.words[place] = to
+        self._pointers.append(place)
+
+    def _build_sms(self, watched: set[int]) -> list[int]:
+        """Build one SM, and copy it: the others differ in their places and in their numbers."""
+        gpu = self.gpu
+        first = int(self.words[at.NEXT_WORD])
+        self._pointers.clear()
+        sm, units = self._build_sm()
+        size, places = int(self.words[at.NEXT_WORD]) - first, np.array(self._pointers) - first
+        self.make_room(size * gpu.sms)
+        self.words[at.NEXT_WORD] = first + size * gpu.sms
+        rows = self.words[first : first + size * gpu.sms].reshape(gpu.sms, size)
+        rows[1:] = rows[0]
+        numbers = np.arange(gpu.sms)
+        rows[:, places] += size * numbers[:, None]
+        rows[:, sm - first + at.M_NUMBER] = numbers
+        rows[:, sm - first + at.M_SEAT] = numbers
+        rows[:, sm - first + at.M_PARTITION] = numbers * gpu.l2_partitions // gpu.sms
+        for number in watched:
+            rows[number, sm - first + at.M_WATCHED] = 1
+            rows[number, np.array(units) - first + at.U_WATCHED] = 1
+        return (sm + size * numbers).tolist()
+
+    def _build_sm(self) -> tuple[int, list[int]]:
+        """Build an SM; returns its place and those of its units."""
         gpu, parts = self.gpu, self.gpu.sub_partitions
         place = self.take(at.SM_WORDS)
         registers, schedulers = self.take(parts), self.take(parts)
@@ -152,42 +199,38 @@ class GpuWords:
         self._write(
             place,
             {
-                at.M_NUMBER: number,
-                at.M_PARTITION: number * gpu.l2_partitions // gpu.sms,
                 at.M_DUE: at.NEVER,
                 at.M_STEPPED: -1,
                 at.M_SHARED: gpu.shared_bytes_per_sm,
                 at.M_WARP_SLOTS: min(gpu.max_warps_per_sm, gpu.max_threads_per_sm // gpu.warp_size),
-                at.M_RELEASES: self._build_heap(64),
-                at.M_WAKING: self._build_heap(64),
                 at.M_LOOKS_FS: at.NEVER,
-                at.M_L1: self._build_cache(gpu.l1_bytes // LINE_BYTES, L1_ROWS),
-                at.M_WATCHED: int(watched),
-                at.M_REGISTERS: registers,
-                at.M_PART_WARPS: self.take(parts),
-                at.M_SLOTS: self.take(gpu.max_blocks_per_sm),
-                at.M_SCHEDULERS: schedulers,
             },
         )
-        shared = [self._build_unit(parts, watched=watched) if s else 0 for s in self._timing.shared_by_sm]
+        self._point(place + at.M_RELEASES, self._build_heap(64))
+        self._point(place + at.M_WAKING, self._build_heap(64))
+        self._point(place + at.M_L1, self._build_cache(gpu.l1_bytes // LINE_BYTES, L1_ROWS))
+        self._point(place + at.M_REGISTERS, registers)
+        self._point(place + at.M_PART_WARPS, self.take(parts))
+        self._point(place + at.M_SLOTS, self.take(gpu.max_blocks_per_sm))
+        self._point(place + at.M_SCHEDULERS, schedulers)
+        shared = [self._build_unit(parts) if s else 0 for s in self._timing.shared_by_sm]
+        units = [unit for unit in shared if unit]
         for part in range(parts):
-            self.words[schedulers + part] = self._build_scheduler(part, shared, watched=watched)
-        return place
+            scheduler = self.take(at.S_ENTRIES + 3 * gpu.max_warps_per_sm)
+            self._point(schedulers + part, scheduler)
+            self.words[scheduler + at.S_LAST] = at.NEVER
+            for number in range(at.UNITS):
+                pipe = shared[number] if number < at.PIPES else 0
+                unit = pipe or self._build_unit(1)
+                units.append(unit)
+                self._point(scheduler + at.S_UNITS + number, unit)
+                self.words[scheduler + at.S_SEATS + number] = part if pipe else 0
+        return place, units
 
-    def _build_unit(self, seats: int, *, watched: bool) -> int:
+    def _build_unit(self, seats: int) -> int:
         depth = self.gpu.load_store_queue_depth
         place = self.take(at.U_OCCUPIED + max(seats, depth + 2))
-        self._write(place, {at.U_SEATS: seats, at.U_WATCHED: int(watched), at.U_DEPTH: depth})
-        return place
-
-    def _build_scheduler(self, part: int, shared: list[int], *, watched: bool) -> int:
-        gpu = self.gpu
-        place = self.take(at.S_ENTRIES + 3 * gpu.max_warps_per_sm)
-        self.words[place + at.S_LAST] = at.NEVER
-        for number in range(at.UNITS):
-            pipe = shared[number] if number < at.PIPES else 0
-            self.words[place + at.S_UNITS + number] = pipe or self._build_unit(1, watched=watched)
-            self.words[place + at.S_SEATS + number] = part if pipe else 0
+        self._write(place, {at.U_SEATS: seats, at.U_DEPTH: depth})
         return place
 
     # Kernels and programs -------------------------------------------------------------------------------------------
@@ -217,6 +260,9 @@ class GpuWords:
         phases = self.take(2 * len(program.bulk_copies) + 1)
         for k, (phase, copies) in enumerate(program.bulk_copies.items()):
             self.words[phases + 2 * k : phases + 2 * k + 2] = phase, copies
+        memory = [op in GLOBAL_OPS for op in program.ops if op in MEMORY_OPS]
+        is_global = self.take(len(memory) + 1)
+        self.words[is_global : is_global + len(memory)] = memory
         self._write(
             place,
             {
@@ -224,6 +270,7 @@ class GpuWords:
                 at.P_SLOTS: count,
                 at.P_PHASES: phases,
                 at.P_PHASE_COUNT: len(program.bulk_copies),
+                at.P_GLOBALS: is_global,
                 at.P_IDEAL_LOADS: program.ideal_sectors[0],
                 at.P_IDEAL_STORES: program.ideal_sectors[1],
             },
@@ -287,10 +334,18 @@ class GpuWords:
         return Use(time_fs, busy(at.Z_SERVER), busy(at.Z_ATOMIC), busy(at.Z_CHANNEL))
 
 
-def _grown(array: NDArray[np.int64], words: int) -> NDArray[np.int64]:
-    """Return the array, or a longer copy if it has fewer than so many words."""
-    if words <= len(array):
+def _zeros(words: int) -> NDArray[np.int64]:
+    """Make an array whose first word lies at the beginning of a line of the processor's cache."""
+    array = np.zeros(words + CACHE_LINE // 8, np.int64)
+    skipped = -array.ctypes.data % CACHE_LINE // array.itemsize
+    return array[skipped : skipped + words]
+
+
+def _grown(array: NDArray[np.int64], used: int, more: int) -> NDArray[np.int64]:
+    """Return the array, or a longer copy if it has fewer than so many words behind those that are used."""
+    if used + more <= len(array):
         return array
-    longer = np.zeros(max(words, 2 * len(array)), np.int64)
-    longer[: len(array)] = array
+    longer = _zeros(max(used + more, 2 * len(array)))
+    # What was never written costs no memory: it is not copied.
+    longer[:used] = array[:used]
     return longer

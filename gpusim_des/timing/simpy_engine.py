@@ -160,15 +160,16 @@ class SimpyEngine:
             for run in self.runs
             if not run.done.triggered
         )
+        progress = progress or ("all kernels so far had ended" if self.runs else "no kernel started")
         if reason == "limit":
             raise CycleLimitError(
                 f"the simulation reached max_cycles = {max_cycles:,} before its end "
-                f"({progress or 'no kernel started'}); allow more cycles or simulate less; the exception's partial "
+                f"({progress}); allow more cycles or simulate less; the exception's partial "
                 "holds what was simulated",
                 partial,
             )
         raise SimulationInterrupted(
-            f"simulation interrupted at {cycle:,} cycles ({progress or 'no kernel started'}); "
+            f"simulation interrupted at {cycle:,} cycles ({progress}); "
             "the exception's partial holds what was simulated",
             partial,
         )

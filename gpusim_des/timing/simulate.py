@@ -10,12 +10,12 @@ import numpy as np
 
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
+from gpusim_des.timing.choice import Engine, choose_engine
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import Progress, SimpyEngine
-from gpusim_des.trace import HostProgram, KernelTrace
+from gpusim_des.trace import HostProgram, KernelTrace, check_host
 
 Caches = Literal["on", "off"]
-Engine = Literal["auto", "simpy", "compiled"]
 
 
 def simulate(
@@ -41,7 +41,8 @@ def simulate(
         What a host program asked for; `traces` and `streams` are not given then.
     engine
         ``"simpy"``, the readable engine; ``"compiled"``, the fast one, which comes to the same timeline and compiles
-        itself at its first use, which takes about half a minute once. ``"auto"`` chooses the readable one so far.
+        itself at its first use, which takes about half a minute once. ``"auto"`` chooses by the size of the work, as
+        `choose_engine` does (E3).
     caches
         ``"on"``: L1 and L2 as on the chip. ``"off"``: every sector travels to HBM (M9), the idealisation in which the
         textbook's formulas are exact.
@@ -73,7 +74,6 @@ def simulate(
     8
     """
     asked: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-        ("engine", engine, get_args(Engine)),
         ("caches", caches, get_args(Caches)),
         ("detail", detail, get_args(Detail)),
     )
@@ -88,7 +88,12 @@ def simulate(
     limit = None if max_cycles is None else int(max_cycles)
     if program is not None and (traces or streams is not None):
         raise ValueError("program = … holds the kernels and their streams: leave traces and streams out")
-    kind = _compiled_engine() if engine == "compiled" else SimpyEngine
+    if program is not None:
+        check_host(program)  # before anything is read from it
+        traces = tuple(program.traces())
+    # What is no trace is refused by either engine.
+    work = [trace for trace in traces if isinstance(trace, KernelTrace)]
+    kind = _compiled_engine() if choose_engine(engine, work) == "compiled" else SimpyEngine
     player = kind(gpu, detail, progress, caches=caches == "on", watch=watch)
     return player.run(traces, streams, limit) if program is None else player.play(program, limit)
 

@@ -119,11 +119,18 @@ class KernelTrace:
         self.shared_bytes = shared_bytes
         self.assumptions = assumptions
         self.streams: list[Stream] = []
+        self.warp_instructions = 0
+        """Warp instructions of all blocks that were recorded."""
         self._stream_numbers: dict[bytes, int] = {}
         self._store = ArrayStore(memory_limit_bytes)
         self._chunk_of = np.full(config.blocks, -1, np.int32)
         self._row_of = np.zeros(config.blocks, np.int32)
         self._open: tuple[int, TraceChunk, dict[int, Footprint]] | None = None
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the trace that are in memory, its streams aside."""
+        return self._store.held_bytes
 
     @property
     def spilled_bytes(self) -> int:
@@ -138,15 +145,29 @@ class KernelTrace:
         return number
 
     def add_chunk(self, blocks: NDArray[np.int64], chunk: TraceChunk) -> None:
-        """Record the blocks with these linear numbers, row by row; raises `TraceError` for blocks outside the grid."""
+        """Record the blocks with these linear numbers, row by row.
+
+        Raises
+        ------
+        TraceError
+            For blocks outside the grid, and streams that the trace does not have.
+        """
         inside = (blocks >= 0) & (blocks < self.config.blocks)
         if len(blocks) != len(chunk.streams) or not inside.all():
             raise TraceError(
                 f"{len(blocks)} blocks for {len(chunk.streams)} rows of kernel {self.name!r}: give each row the number "
                 f"of a block between 0 and {self.config.blocks - 1}"
             )
+        numbers, warps = np.unique(chunk.streams, return_counts=True)
+        unknown = [int(number) for number in numbers if not 0 <= number < len(self.streams)]
+        if unknown:
+            raise TraceError(
+                f"stream {unknown[0]} of kernel {self.name!r}: it has {len(self.streams)}; call intern_stream() before"
+            )
         self._chunk_of[blocks] = self._store.put(*chunk.arrays())
         self._row_of[blocks] = np.arange(len(blocks), dtype=np.int32)
+        for number, count in zip(numbers.tolist(), warps.tolist(), strict=True):
+            self.warp_instructions += len(self.streams[number]) * count
 
     def block(self, block: int) -> list[WarpTrace]:
         """Warps of block number `block`, in order."""
@@ -221,12 +242,6 @@ class KernelTrace:
 
     def __iter__(self) -> Iterator[list[WarpTrace]]:
         return (self.block(b) for b in range(self.config.blocks))
-
-    @property
-    def warp_instructions(self) -> int:
-        """Warp instructions in the whole grid."""
-        lengths = np.array([len(s) for s in self.streams], np.int64)
-        return sum(int(lengths[self._store.get(n)[0]].sum()) for n in range(len(self._store)))
 
     @classmethod
     def of_blocks(cls, name: str, blocks: Sequence[Sequence[WarpTrace]], **launch: Any) -> KernelTrace:

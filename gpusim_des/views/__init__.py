@@ -7,6 +7,7 @@ Matplotlib is imported at the first figure, not with the package.
 """
 
 from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
+from gpusim_des.views.comparison import Panel, comparison
 from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
@@ -22,9 +23,11 @@ __all__ = [
     "STATE_STYLES",
     "Curve",
     "LatencyRow",
+    "Panel",
     "Style",
     "chrome_trace",
     "compare_streams",
+    "comparison",
     "curves",
     "kernel_color",
     "latency_curve",

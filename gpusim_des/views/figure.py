@@ -252,21 +252,21 @@ def open_frame(ax: Axes) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def outside_legend(ax: Axes, handles: Sequence[Artist], title: str | None = None) -> None:
-    """Put a legend to the right of the data, where it covers nothing, or below if its labels are long."""
+def outside_legend(ax: Axes, handles: Sequence[Artist], title: str | None = None, *, below: bool = False) -> None:
+    """Put a legend to the right of the data, where it covers nothing, or below: if its labels are long, or if asked."""
     from matplotlib.transforms import ScaledTranslation
 
     shown = list(handles)
     width = size_in_points(ax)[0]
     widest = 34 + 5.6 * max((len(str(h.get_label())) for h in shown), default=0)  # of ten points, with its handle
-    if widest > WIDEST_LEGEND * width / 0.775 and len(shown) <= MOST_BELOW:
-        below = ScaledTranslation(0, -38 / 72, ax.figure.dpi_scale_trans)  # leaves room for the axis
+    if below or (widest > WIDEST_LEGEND * width / 0.775 and len(shown) <= MOST_BELOW):
+        lower = ScaledTranslation(0, -38 / 72, ax.figure.dpi_scale_trans)  # leaves room for the axis
         ax.legend(
             handles=shown,
             title=title,
             loc="upper center",
             bbox_to_anchor=(0.5, 0.0),
-            bbox_transform=ax.transAxes + below,
+            bbox_transform=ax.transAxes + lower,
             borderaxespad=0.0,
             frameon=False,
             ncols=max(1, min(len(shown), int(width / 0.775 / widest))),

@@ -1,70 +1,41 @@
-"""Speed of the functional executor, as figures and ratios within one run; nothing here passes or fails.
+"""Speed of the functional executor in CPU time, and ratios within one run; nothing here passes or fails.
 
 python tests/benchmarks/executor.py [--large]
 """
 
+from __future__ import annotations
+
 import argparse
 import resource
+import sys
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-import numpy as np
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a script sees its own folder only
 
 import gpusim_des as gs
 from gpusim_des.functional import executor
-
-TILE = 16
-
-
-@gs.kernel
-def vector_add(t: Any, a: Any, b: Any, c: Any, n: Any) -> None:
-    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
-    if i < n:
-        c[i] = a[i] + b[i]
-
-
-@gs.block_kernel
-def vector_add_blocks(blk: gs.Block, a: gs.DeviceArray, b: gs.DeviceArray, c: gs.DeviceArray, n: int) -> None:
-    i = blk.bx * blk.bdx + blk.tx
-    m = i < n
-    blk.store(c, i, blk.load(a, i, mask=m) + blk.load(b, i, mask=m), mask=m)
+from tests.benchmarks.kernels import (
+    TILE,
+    Start,
+    add_vectors,
+    matmul_naive,
+    matmul_tiled,
+    multiply,
+    vector_add,
+    vector_add_blocks,
+)
 
 
-@gs.kernel
-def matmul_naive(t: Any, a: Any, b: Any, c: Any, n: Any) -> None:
-    column = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
-    row = t.blockIdx.y * t.blockDim.y + t.threadIdx.y
-    acc = 0.0
-    for k in range(n):
-        acc += a[row, k] * b[k, column]
-    c[row, column] = acc
-
-
-@gs.kernel
-def matmul_tiled(t: Any, a: Any, b: Any, c: Any, n: Any) -> Any:
-    tile_a = t.shared("tile_a", (TILE, TILE), np.float32)
-    tile_b = t.shared("tile_b", (TILE, TILE), np.float32)
-    x, y = t.threadIdx.x, t.threadIdx.y
-    row, column = t.blockIdx.y * TILE + y, t.blockIdx.x * TILE + x
-    acc = 0.0
-    for m in range(n // TILE):
-        tile_a[y, x] = a[row, m * TILE + x]
-        tile_b[y, x] = b[m * TILE + y, column]
-        yield t.syncthreads()
-        for k in range(TILE):
-            acc += tile_a[y, k] * tile_b[k, x]
-        yield t.syncthreads()
-    c[row, column] = acc
-
-
-def best(action: Callable[[], gs.Launch], runs: int = 3) -> tuple[float, gs.Launch]:
-    """Shortest time of some runs, in seconds, and the last launch."""
+def best(action: Start, runs: int = 3) -> tuple[float, gs.Launch]:
+    """Shortest CPU time of some runs, in seconds, and the last launch."""
     shortest, launch = float("inf"), None
     for _ in range(runs):
-        start = time.perf_counter()
+        start = time.process_time()
         launch = action()
-        shortest = min(shortest, time.perf_counter() - start)
+        shortest = min(shortest, time.process_time() - start)
     assert launch is not None
     return shortest, launch
 
@@ -78,23 +49,12 @@ def report(name: str, seconds: float, launch: gs.Launch) -> None:
     )
 
 
-def add(kernel: Any, n: int, block: int, **options: Any) -> Callable[[], gs.Launch]:
-    def action() -> gs.Launch:
-        return dev.launch(kernel, gs.cdiv(n, block), block, a, b, c, n, **options)
-
-    dev = gs.Device("h100-sxm")
-    a, b, c = dev.to_device(np.ones(n, np.float32)), dev.to_device(np.ones(n, np.float32)), dev.malloc(n, np.float32)
-    return action
+def add(kernel: Any, n: int, block: int, **options: Any) -> Start:
+    return add_vectors(gs.Device("h100-sxm"), n, kernel, block, **options)
 
 
-def matmul(kernel: Any, n: int, **options: Any) -> Callable[[], gs.Launch]:
-    def action() -> gs.Launch:
-        return dev.launch(kernel, (n // TILE, n // TILE), (TILE, TILE), a, b, c, n, **options)
-
-    dev = gs.Device("h100-sxm")
-    a, b = (dev.to_device(np.ones((n, n), np.float32)) for _ in range(2))
-    c = dev.malloc((n, n), np.float32)
-    return action
+def matmul(kernel: Any, n: int) -> Start:
+    return multiply(gs.Device("h100-sxm"), n, kernel, TILE)
 
 
 def main(*, large: bool) -> None:

@@ -1,0 +1,62 @@
+"""The benchmarks run, and what they print has its figures; how fast they are is not tested."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gpusim_des as gs
+from gpusim_des.timing.simulate import simulate
+from tests.benchmarks import engines
+from tests.benchmarks.kernels import CASES, Case
+
+
+def test_every_section_has_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = engines.main(quick=True, out=tmp_path)
+
+    assert list(results) == ["start-up", "rates", "grid", "sms", "memory"]
+    assert [(row["kernel"], row["caches"]) for row in results["rates"]] == [
+        (case.name, caches) for case in CASES for caches in ("off", "on")
+    ]
+    for rows in results.values():
+        for row in rows:
+            assert all(math.isfinite(value) for value in row.values() if not isinstance(value, str))
+    assert all(row[key] > 0 for row in results["rates"] for key in ("simpy", "compiled", "ratio", "large", "sectors"))
+    (row,) = results["memory"]
+    assert row["arrays"] == 3 * 4 * 2**12 / 2**20
+    assert row["all"] > row["arrays"] + row["launch"] + row["timing"]
+    assert {path.name for path in tmp_path.iterdir()} == {"engines_grid.png", "engines_sms.png"}
+    said = capsys.readouterr().out
+    assert all(case.name in said for case in CASES)
+
+
+def test_as_a_script_it_runs_the_sections_that_are_asked_for() -> None:
+    script = Path(engines.__file__)
+    said = subprocess.run(
+        [sys.executable, script, "--quick", "--only", "sms"], check=True, capture_output=True, text=True
+    ).stdout
+    assert [line.split()[:2] for line in said.splitlines()[-2:]] == [["16", "0"], ["32", "16"]]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_engines_agree_on_the_kernels_of_the_benchmarks(case: Case) -> None:
+    gpu = gs.load_gpu("h100-sxm").slice(sms=2)
+    launch = case.prepare(gs.Device(gpu), case.tiny)()
+    simpy, compiled = (simulate(gpu, [launch.trace], engine=engine) for engine in ("simpy", "compiled"))
+    assert simpy.kernels == compiled.kernels
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_grid() -> None:
+    """W4: four times as many blocks take no more memory, but for the trace, which moves to a file past its limit."""
+    small, large = (
+        json.loads(engines.run_script("--measure", name).stdout) for name in ("vector add 2^22", "vector add 2^24")
+    )
+    assert large["trace"] == pytest.approx(4 * small["trace"], rel=0.01)
+    assert large["launch"] - large["trace"] < small["launch"] - small["trace"] + 25
+    assert large["timing"] < 1.2 * small["timing"] + 25
