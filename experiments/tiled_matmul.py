@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import gpusim_des as gs
-from gpusim_des.timing.simulate import Caches, Engine
+from gpusim_des.timing.choice import Engine
+from gpusim_des.timing.simulate import Caches
 from gpusim_des.trace import SECTOR_BYTES
 
 if TYPE_CHECKING:

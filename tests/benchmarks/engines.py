@@ -28,7 +28,8 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))  # a script sees its own folder only
 
 import gpusim_des as gs  # noqa: E402
-from gpusim_des.timing.simulate import Caches, Engine, simulate  # noqa: E402
+from gpusim_des.timing.choice import Engine  # noqa: E402
+from gpusim_des.timing.simulate import Caches, simulate  # noqa: E402
 from tests.benchmarks.kernels import CASES, Start, add_vectors, multiply, run_chains  # noqa: E402
 
 GPU = "h100-sxm"
