@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -231,7 +232,8 @@ class MatmulPoint:
 
 
 def measure(variant: Variant, chip: gs.GPU, n: int, caches: Caches, engine: Engine) -> MatmulPoint:
-    """Run one variant, check its result, and simulate it."""
+    """Run one variant, simulate it, and check its result."""
+    print(f"running {variant.name} …", file=sys.stderr, flush=True)
     dev = gs.Device(chip)
     left, right = (np.random.default_rng(seed).random((n, n), dtype=np.float32) for seed in (0, 1))
     a, b, c = dev.to_device(left.ravel()), dev.to_device(right.ravel()), dev.malloc(n * n)
@@ -361,7 +363,7 @@ def main(
     *,
     sms: int | None = None,
     caches: Caches = "on",
-    engine: Engine = "compiled",
+    engine: Engine = "auto",
     jobs: int = 1,
 ) -> list[MatmulPoint]:
     chip = gs.load_gpu(gpu)
@@ -391,7 +393,7 @@ if __name__ == "__main__":
     main(
         options.gpu,
         options.out,
-        options.n or (QUICK_N if options.quick else N),
+        (QUICK_N if options.quick else N) if options.n is None else options.n,
         sms=QUICK_SMS if options.quick else None,
         caches=options.caches,
         jobs=options.jobs,

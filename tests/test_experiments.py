@@ -130,7 +130,7 @@ def test_tiled_matmul(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_tiled_matmul_without_caches(capsys: pytest.CaptureFixture[str]) -> None:
     """On paper: the naive kernel is bound by DRAM, and tiles move the limit elsewhere."""
-    points = load("tiled_matmul").main("tiny", None, 64, caches="off")
+    points = load("tiled_matmul").main("tiny", None, 64, caches="off", engine="compiled")
 
     assert [p.name for p in points] == ["naive", "naive, unrolled by 4", "T = 8", "T = 16"]
     assert all(p.ratio >= 1 for p in points)
@@ -146,7 +146,7 @@ def test_tiled_matmul_without_caches(capsys: pytest.CaptureFixture[str]) -> None
 def test_no_gpu_beats_its_roofline(gpu: str) -> None:
     """With caches and without; and the naive kernel comes close to the DRAM limit where that is the limit."""
     for caches in ("on", "off"):
-        points = load("tiled_matmul").main(gpu, None, 96, sms=2, caches=caches)
+        points = load("tiled_matmul").main(gpu, None, 96, sms=2, caches=caches, engine="compiled")
         assert all(p.ratio >= 1 for p in points)
         assert all(
             p.ratio < 1.25 for p in points if p.name.startswith("naive, unrolled") and p.roofline.limiter == "DRAM"
