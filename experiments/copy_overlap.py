@@ -11,7 +11,6 @@ if all copies in come first (breadth-first), at least the kernels run together.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -27,14 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 GPU = "tiny"
-KIB = 256
-CHUNKS = (1, 2, 4, 8, 16)
+KIB, QUICK_KIB = 256, 64
+CHUNKS, QUICK_CHUNKS = (1, 2, 4, 8, 16), (1, 2, 4)
 SHOWN_CHUNKS = 4
 """Chunks in the figure of timelines."""
 THREADS = 32
 ROUNDS = 16
 """Elements of each thread, one after another."""
-FS_PER_US = 10**9
+FS_PER_US, FS_PER_S = 10**9, 10**15
 
 
 @gs.block_kernel
@@ -58,11 +57,6 @@ class OverlapPoint:
     simulated_us: float
     formula_us: float
     sim: gs.Simulation = field(repr=False)
-
-    @property
-    def difference(self) -> float:
-        """Simulated time against the formula, as a fraction."""
-        return self.simulated_us / self.formula_us - 1
 
     @property
     def memory(self) -> str:
@@ -129,10 +123,11 @@ def formula_us(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, kernel_us: 
     if pinned:  # the host is ahead of the device all the time: only its first call and its last wait count
         engines = 1 if chip.copy_engines == 1 or chip.link_duplex == "half" else 2
         stages = copy_in, kernel_us + gap, copy_out
-        return call + arrival + gs.analytic.pipeline_seconds(chunks, *stages, engines=engines) + back
+        return call + arrival + float(gs.analytic.pipeline_seconds(chunks, *stages, engines=engines)) + back
     copy_in += call + arrival + back  # every copy waits for a call, and the host for every copy
     copy_out += back + (call + arrival) * (issue == "breadth-first")  # depth-first the kernel hides the call
-    return gs.analytic.blocking_seconds(chunks, copy_in, launch + arrival + kernel_us, copy_out, issue=issue) + back
+    stages = copy_in, launch + arrival + kernel_us, copy_out
+    return float(gs.analytic.blocking_seconds(chunks, *stages, issue=issue)) + back
 
 
 def measure(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, *, pinned: bool) -> OverlapPoint:
@@ -142,13 +137,29 @@ def measure(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, *, pinned: boo
     return OverlapPoint(chunks, pinned, chip.copy_engines, issue, kernel_us, sim.seconds * 1e6, predicted, sim)
 
 
-def print_table(points: Sequence[OverlapPoint]) -> None:
-    print("memory    engines  issue          chunks  kernel µs   simulated µs   formula µs  difference  speed-up")
-    for p in points:
-        print(
-            f"{p.memory:<9} {p.engines:7d}  {p.issue:<13} {p.chunks:7d} {p.kernel_us:10.1f} {p.simulated_us:14.1f} "
-            f"{p.formula_us:12.1f} {p.difference:+11.1%} {p.sim.overlap().speedup:9.2f}"
-        )
+def compared(chip: gs.GPU, points: Sequence[OverlapPoint], nbytes: int) -> gs.Comparison:
+    """Each way beside its formula, and pageable memory beside the pipeline, which it cannot be."""
+    table = gs.compare(
+        [p.formula_us for p in points],
+        [p.simulated_us for p in points],
+        name="sum of stages + (chunks − 1) × slowest",
+        quantity="time (µs)",
+        labels=[f"{p.chunks} chunks: {p.label}" for p in points],
+        assumes="copies and kernels overlap; of pageable memory, all that the host's waiting leaves",
+    )
+    last = max((p for p in points if not p.pinned), key=lambda p: (p.chunks, p.engines, p.issue == "depth-first"))
+    rates = chip.h2d_pageable_bytes_per_s, chip.d2h_pageable_bytes_per_s
+    copies = [chip.copy_latency_fs / FS_PER_S + nbytes / last.chunks / rate for rate in rates]
+    pipeline_us = 1e6 * gs.analytic.pipeline_seconds(last.chunks, copies[0], last.kernel_us / 1e6, copies[1])
+    return table + gs.compare(
+        pipeline_us,
+        last.simulated_us,
+        name="the same for pageable memory",
+        quantity="time (µs)",
+        labels=[f"{last.chunks} chunks: {last.label}"],
+        explain="a copy of pageable memory blocks the host, which issues nothing meanwhile that could overlap",
+        assumes="copies that do not block the host",
+    )
 
 
 def totals(points: Sequence[OverlapPoint], title: str) -> Axes:
@@ -170,7 +181,16 @@ def totals(points: Sequence[OverlapPoint], title: str) -> Axes:
     )
 
 
-def main(gpu: str = GPU, out: Path | None = None, chunks: Sequence[int] = CHUNKS, kib: int = KIB) -> list[OverlapPoint]:
+def main(
+    gpu: str = GPU,
+    out: Path | None = None,
+    chunks: Sequence[int] | None = None,
+    kib: int | None = None,
+    *,
+    quick: bool = False,
+) -> tuple[list[OverlapPoint], gs.Comparison]:
+    chunks = chunks or (QUICK_CHUNKS if quick else CHUNKS)
+    kib = kib or (QUICK_KIB if quick else KIB)
     whole = gs.load_gpu(gpu)
     points = [
         measure(whole.replace(copy_engines=engines), kib * 1024, number, issue, pinned=pinned)
@@ -181,7 +201,8 @@ def main(gpu: str = GPU, out: Path | None = None, chunks: Sequence[int] = CHUNKS
     ]
     title = f"{kib:,} KiB copied in, halved, copied out on {whole.title}"
     print(title)
-    print_table(points)
+    table = compared(whole, points, kib * 1024)
+    print(table)
     number = SHOWN_CHUNKS if SHOWN_CHUNKS in chunks else max(chunks)
     several = [p for p in points if p.chunks == number]
     best, worst = min(several, key=lambda p: p.simulated_us), max(several, key=lambda p: p.simulated_us)
@@ -194,13 +215,8 @@ def main(gpu: str = GPU, out: Path | None = None, chunks: Sequence[int] = CHUNKS
         gs.views.save(totals(points, title), out / "copy_overlap.png")
         gs.views.save(gs.views.compare_streams(runs), out / "copy_overlap_timelines.png")
         print(f"\nwritten: {out / 'copy_overlap.png'}, {out / 'copy_overlap_timelines.png'}")
-    return points
+    return points, table
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", default=GPU)
-    parser.add_argument("--kib", type=int, default=KIB)
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    options = parser.parse_args()
-    main(options.gpu, options.out, kib=options.kib)
+    gs.experiment.script(main, kib=f"KiB copied each way (default: {KIB}, with --quick {QUICK_KIB})")

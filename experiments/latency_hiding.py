@@ -11,8 +11,7 @@ latency, the law holds in every run.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,25 +20,50 @@ from gpusim_des.functional.machine import Counting
 from gpusim_des.latency_hiding import OccupancyPoint, dram_limit_gbs, explanation, measure, occupancies, table
 
 GPU = "h100-sxm"
-SMS = 16
-FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 1)
+SMS, QUICK_SMS = 16, 4
+FRACTIONS, QUICK_FRACTIONS = (1 / 16, 1 / 8, 1 / 4, 3 / 8, 1 / 2, 1), (1 / 16, 1 / 4, 1)
 
 
-def summary(points: Sequence[OccupancyPoint]) -> str:
-    """How far the simulation is from Little's law at most, with each time that the law may count."""
-    differences = {
-        "DRAM latency": [p.difference for p in points],
-        "latency + block": [p.difference_with_block_cost for p in points],
-        "measured time of a block": [p.gbs / p.with_measured_time_gbs - 1 for p in points],
-    }
-    return "farthest from Little's law: " + ", ".join(
-        f"{max(values, key=abs):+.1%} with W = {name}" for name, values in differences.items()
-    )
+WHY = {
+    "as it is": "a block holds its slot longer than the latency: it starts, computes, and ends",
+    "no block cost": "a block holds its slot longer than the latency: arithmetic, issue, transfer and queues",
+    "loads and stores only": "transfer and queues come on top of the latency",
+}
+"""What Little's law with the DRAM's latency leaves out in each run."""
+RAMP = "the run is short: the DRAM is less busy while the first blocks start and the last ones end"
+
+
+def compared(results: Mapping[str, Sequence[OccupancyPoint]]) -> gs.Comparison:
+    """Little's law with the DRAM's latency, and with the time that a block really holds its slot."""
+    tables = [
+        gs.compare(
+            formula,
+            [p.gbs for p in points],
+            name=f"Little's law, W = {law}",
+            quantity="bandwidth (GB/s)",
+            labels=[f"{name}, {p.label} occupancy" for p in points],
+            explain=why,
+            assumes="a steady state, and no limit but DRAM",
+        )
+        for name, points in results.items()
+        for law, formula, why in (
+            ("DRAM latency", [p.littles_law_gbs for p in points], WHY[name]),
+            ("measured time of a block", [p.with_measured_time_gbs for p in points], RAMP),
+        )
+    ]
+    return sum(tables[1:], tables[0])
 
 
 def main(
-    gpu: str = GPU, sms: int = SMS, out: Path | None = None, fractions: Sequence[float] = FRACTIONS
-) -> dict[str, list[OccupancyPoint]]:
+    gpu: str = GPU,
+    out: Path | None = None,
+    sms: int | None = None,
+    fractions: Sequence[float] | None = None,
+    *,
+    quick: bool = False,
+) -> tuple[dict[str, list[OccupancyPoint]], gs.Comparison]:
+    sms = sms or (QUICK_SMS if quick else SMS)
+    fractions = fractions or (QUICK_FRACTIONS if quick else FRACTIONS)
     whole = gs.load_gpu(gpu)
     chip = whole.slice(sms=min(sms, whole.sms))
     ideal = chip.replace(block_start_cycles=0, block_end_cycles=0)
@@ -52,8 +76,9 @@ def main(
     for name, model, count in runs:
         points = [measure(model, blocks, count=count)[0] for blocks in occupancies(model, fractions)]
         results[name] = points
-        print(f"{chip.title}, {name}\n{table(points)}")
-        print(summary(points) + "\n")
+        print(f"{chip.title}, {name}\n{table(points)}\n")
+    comparison = compared(results)
+    print(f"{comparison}\n")
     print(explanation(chip, results["as it is"]))
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -71,13 +96,8 @@ def main(
         )
         gs.views.save(axes, out / "latency_hiding.png")
         print(f"\nwritten: {out / 'latency_hiding.png'}")
-    return results
+    return results, comparison
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", default=GPU)
-    parser.add_argument("--sms", type=int, default=SMS)
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    options = parser.parse_args()
-    main(options.gpu, options.sms, options.out)
+    gs.experiment.script(main, sms=f"SMs of the slice that is simulated (default: {SMS}, with --quick {QUICK_SMS})")

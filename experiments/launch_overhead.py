@@ -9,7 +9,6 @@ faster makes nothing faster. A graph needs one call for all of its kernels; what
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ import gpusim_des as gs
 GPU = "h200-sxm"
 LENGTHS = (64, 256, 512, 1024, 2048, 4096, 8192)
 """Instructions of the kernels, each of which waits for the one before."""
+QUICK_LENGTHS = (64, 512, 4096)
 LAUNCHES = 12
 SMS = 2
 FS_PER_US = 10**9
@@ -91,9 +91,38 @@ def measure(chip: gs.GPU, length: int, launches: int) -> LaunchPoint:
     )
 
 
+def compared(points: Sequence[LaunchPoint], launches: int) -> gs.Comparison:
+    """Intervals by formula and simulation, and a whole run, which the formula of an interval does not cover."""
+    labels = [f"kernel of {p.kernel_us:.2f} µs" for p in points]
+    quantity = "from one kernel's start to the next (µs)"
+    stream, graph = [p.stream_formula_us for p in points], [p.graph_formula_us for p in points]
+    short = points[0]
+    return (
+        gs.compare(
+            *(stream, [p.stream_us for p in points]), name="max(call, kernel + gap)", quantity=quantity, labels=labels
+        )
+        + gs.compare(graph, [p.graph_us for p in points], name="kernel + graph gap", quantity=quantity, labels=labels)
+        + gs.compare(
+            launches * short.stream_formula_us,
+            short.stream.seconds * 1e6,
+            name="launches × interval",
+            quantity="whole run (µs)",
+            labels=[f"{launches} kernels of {short.kernel_us:.2f} µs"],
+            explain="the first kernel starts a launch latency after its call, and the host hears of the last one late",
+            assumes="so many launches that start and end do not count",
+        )
+    )
+
+
 def main(
-    gpu: str = GPU, out: Path | None = None, lengths: Sequence[int] = LENGTHS, launches: int = LAUNCHES
-) -> list[LaunchPoint]:
+    gpu: str = GPU,
+    out: Path | None = None,
+    lengths: Sequence[int] | None = None,
+    launches: int = LAUNCHES,
+    *,
+    quick: bool = False,
+) -> tuple[list[LaunchPoint], gs.Comparison]:
+    lengths = lengths or (QUICK_LENGTHS if quick else LENGTHS)
     chip = gs.load_gpu(gpu)
     chip = chip.slice(sms=min(SMS, chip.sms))
     points = [measure(chip, length, launches) for length in lengths]
@@ -102,13 +131,13 @@ def main(
         f"{chip.kernel_gap_fs / FS_PER_US:.2f} µs between two kernels, "
         f"{chip.graph_gap_fs / FS_PER_US:.2f} µs between two nodes of a graph"
     )
-    print("                        launched one by one              nodes of a graph")
-    print("instructions  kernel µs   every µs   formula  launch cost   every µs   formula  launch cost")
     for p in points:
         print(
-            f"{p.length:12d} {p.kernel_us:10.2f} {p.stream_us:10.2f} {p.stream_formula_us:9.2f} "
-            f"{p.share(p.stream_us):12.0%} {p.graph_us:10.2f} {p.graph_formula_us:9.2f} {p.share(p.graph_us):12.0%}"
+            f"a kernel of {p.kernel_us:.2f} µs: {p.share(p.stream_us):.0%} launch cost launched one by one, "
+            f"{p.share(p.graph_us):.0%} in a graph"
         )
+    table = compared(points, launches)
+    print(f"\n{table}")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         axes = gs.views.curves(
@@ -136,12 +165,8 @@ def main(
         runs = {"launched one by one": short.stream, "nodes of a graph": short.graph}
         gs.views.save(gs.views.compare_streams(runs), out / "launch_overhead_timelines.png")
         print(f"written: {out / 'launch_overhead.png'}, {out / 'launch_overhead_timelines.png'}")
-    return points
+    return points, table
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", default=GPU)
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    options = parser.parse_args()
-    main(options.gpu, options.out)
+    gs.experiment.script(main)

@@ -18,8 +18,6 @@ and a column of padding spreads them again. Tiles that are read by rows have no 
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -199,6 +197,7 @@ class MatmulPoint:
     """What one variant did."""
 
     name: str
+    tile: int
     loads: int
     """Elements that its threads loaded from global memory."""
     formula_loads: int
@@ -256,6 +255,7 @@ def measure(variant: Variant, chip: gs.GPU, n: int, caches: Caches, engine: Engi
     )
     return MatmulPoint(
         variant.name,
+        variant.tile,
         counters.thread_loads,
         gs.analytic.matmul_loads(n, variant.tile),
         counters.global_load_sectors,
@@ -314,21 +314,35 @@ def print_table(points: Sequence[MatmulPoint]) -> None:
         )
 
 
-def print_differences(points: Sequence[MatmulPoint]) -> None:
-    """What the formulas leave out, a line for each difference."""
-    for p in points:
-        if p.loads != p.formula_loads:
-            raise AssertionError(f"{p.name}: {p.loads} loads, not 2n³ / T: this is a bug of the simulator")
-        if p.sectors != p.formula_sectors:
-            print(
-                f"{p.name}: {p.sectors:,} sectors and not {p.formula_sectors:,}, one for eight elements: "
-                "the lanes of a warp load the same element of A"
-            )
-    said: dict[str, list[str]] = {}
-    for p in points:
-        said.setdefault(explanation(p), []).append(p.name)
-    for text, names in said.items():
-        print(f"{'; '.join(names)}: {text}")
+def compared(points: Sequence[MatmulPoint]) -> gs.Comparison:
+    """Loads, which are equal, sectors, and time, which the roofline is a lower bound of."""
+    labels = [p.name for p in points]
+    return (
+        gs.compare(
+            *([p.formula_loads for p in points], [p.loads for p in points]),
+            name="2n³ / T",
+            quantity="elements loaded from global memory",
+            labels=labels,
+            tolerance=0,
+        )
+        + gs.compare(
+            *([p.formula_sectors for p in points], [p.sectors for p in points]),
+            name="2n³ / T / 8",
+            quantity="sectors",
+            labels=labels,
+            tolerance=0,
+            explain={p.name: "the lanes of a warp load the same element of A" for p in points if p.tile == 1},
+            assumes="eight elements of a sector are loaded by one warp",
+        )
+        + gs.compare(
+            *([p.roofline.seconds * 1e6 for p in points], [p.kernel.seconds * 1e6 for p in points]),
+            name="roofline",
+            quantity="time (µs)",
+            labels=labels,
+            explain={p.name: explanation(p) for p in points},
+            assumes="the busiest part never waits",
+        )
+    )
 
 
 def explanation(p: MatmulPoint) -> str:
@@ -363,42 +377,38 @@ def draw(points: Sequence[MatmulPoint], title: str) -> Axes:
 def main(
     gpu: str = GPU,
     out: Path | None = None,
-    n: int = N,
+    n: int | None = None,
     *,
+    quick: bool = False,
     sms: int | None = None,
     caches: Caches = "on",
     engine: Engine = "auto",
     jobs: int = 1,
-) -> list[MatmulPoint]:
+) -> tuple[list[MatmulPoint], gs.Comparison]:
     chip = gs.load_gpu(gpu)
+    if n is None:
+        n = QUICK_N if quick else N
+    if sms is None and quick:
+        sms = QUICK_SMS
     if sms is not None:
         chip = chip.slice(sms=min(sms, chip.sms))
     points = measure_all(fitting(chip, n), chip, n, caches, engine, jobs)
     title = f"{n:,} × {n:,} matrices on {chip.title}" + (", without caches" if caches == "off" else "")
     print(title)
     print_table(points)
-    print_differences(points)
+    table = compared(points)
+    print(f"\n{table}")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         gs.views.save(draw(points, f"Matrix multiplication: {title}"), out / "tiled_matmul.png")
         print(f"written: {out / 'tiled_matmul.png'}")
-    return points
+    return points, table
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", default=GPU)
-    parser.add_argument("--n", type=int, help=f"rows and columns of the matrices, {N}, or {QUICK_N} with --quick")
-    parser.add_argument("--quick", action="store_true", help=f"small matrices on a slice of {QUICK_SMS} SMs")
-    parser.add_argument("--caches", choices=("on", "off"), default="on")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="variants at a time")
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    options = parser.parse_args()
-    main(
-        options.gpu,
-        options.out,
-        (QUICK_N if options.quick else N) if options.n is None else options.n,
-        sms=QUICK_SMS if options.quick else None,
-        caches=options.caches,
-        jobs=options.jobs,
+    gs.experiment.script(
+        main,
+        n=f"rows and columns of the matrices (default: {N}, with --quick {QUICK_N})",
+        caches="off: as on paper",
+        jobs="variants at a time",
     )

@@ -12,7 +12,7 @@ both.
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,8 @@ import numpy as np
 import gpusim_des as gs
 
 GPU = "h100-sxm"
-WAVES = 4
+WAVES, QUICK_WAVES = 4, 2
+QUICK_SMS = 16
 STEPS_PER_WAVE = 4
 CHAIN = 400
 THREADS = 32
@@ -49,16 +50,6 @@ class WavePoint:
     full_formula_us: float
     """The same and handing out the last wave, block by block, and the last writes."""
 
-    @property
-    def difference(self) -> float:
-        """Simulated time against the formula, as a fraction."""
-        return self.simulated_us / self.formula_us - 1
-
-    @property
-    def full_difference(self) -> float:
-        """Simulated time against the formula with handing out and writes, as a fraction."""
-        return self.simulated_us / self.full_formula_us - 1
-
 
 def run(chip: gs.GPU, blocks: int) -> gs.Simulation:
     dev = gs.Device(chip)
@@ -68,8 +59,34 @@ def run(chip: gs.GPU, blocks: int) -> gs.Simulation:
     return dev.simulate(caches="off")
 
 
-def main(gpu: str = GPU, out: Path | None = None, waves: int = WAVES) -> list[WavePoint]:
+def compared(points: Sequence[WavePoint]) -> gs.Comparison:
+    """Both formulas beside the simulation."""
+    simulated = [p.simulated_us for p in points]
+    labels = [f"{p.blocks} blocks, wave {p.waves}" for p in points]
+    return gs.compare(
+        [p.formula_us for p in points],
+        simulated,
+        name="⌈blocks / capacity⌉ × block time",
+        quantity="time (µs)",
+        labels=labels,
+        explain="the block scheduler hands blocks out one by one, and the last writes must arrive",
+        assumes="equal blocks that start together",
+    ) + gs.compare(
+        [p.full_formula_us for p in points],
+        simulated,
+        name="the same, and handing out and the last writes",
+        quantity="time (µs)",
+        labels=labels,
+    )
+
+
+def main(
+    gpu: str = GPU, out: Path | None = None, waves: int | None = None, *, quick: bool = False
+) -> tuple[list[WavePoint], gs.Comparison]:
     chip = gs.load_gpu(gpu)
+    waves = waves or (QUICK_WAVES if quick else WAVES)
+    if quick:
+        chip = chip.slice(sms=min(QUICK_SMS, chip.sms))
     lone = run(chip, 1)
     capacity = chip.sms * lone.kernels[0].blocks_per_sm
     block_us = (lone.timeline.blocks[0].end_fs - lone.timeline.blocks[0].start_fs) / FS_PER_US
@@ -92,13 +109,8 @@ def main(gpu: str = GPU, out: Path | None = None, waves: int = WAVES) -> list[Wa
         f"not in the first formula: {1000 * interval_us:.3g} ns for each further block of the last wave, "
         f"{writes_us:.3f} µs for the last writes"
     )
-    print("blocks  waves   simulated µs   waves × block time      + handing out, writes")
-    print("                                      µs  difference            µs  difference")
-    for p in points:
-        print(
-            f"{p.blocks:6d} {p.waves:6d} {p.simulated_us:14.3f} {p.formula_us:12.3f} {p.difference:+11.2%} "
-            f"{p.full_formula_us:13.3f} {p.full_difference:+11.2%}"
-        )
+    table = compared(points)
+    print(table)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         axes = gs.views.waves_curve(
@@ -114,12 +126,8 @@ def main(gpu: str = GPU, out: Path | None = None, waves: int = WAVES) -> list[Wa
             gs.views.save(gs.views.timeline(run(chip, blocks)), path)
             print(f"written: {path}")
         print(f"written: {out / 'wave_quantization.png'}")
-    return points
+    return points, table
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", default=GPU)
-    parser.add_argument("--out", type=Path, default=Path("out"))
-    options = parser.parse_args()
-    main(options.gpu, options.out)
+    gs.experiment.script(main)

@@ -4,7 +4,8 @@ Write a kernel, launch it on a `Device`, and see why it is fast or slow: ``dev.l
 counts what a GPU would do, ``dev.simulate`` plays that on a discrete-event model of the chip.
 """
 
-from gpusim_des import analytic, views
+from gpusim_des import analytic, experiment, views
+from gpusim_des.comparison import Comparison, ComparisonRow, compare
 from gpusim_des.device import Device
 from gpusim_des.errors import (
     BoundsError,
@@ -47,6 +48,8 @@ __all__ = [
     "Block",
     "BlockKernel",
     "BoundsError",
+    "Comparison",
+    "ComparisonRow",
     "CopyReport",
     "Counters",
     "CycleLimitError",
@@ -82,6 +85,8 @@ __all__ = [
     "analytic",
     "block_kernel",
     "cdiv",
+    "compare",
+    "experiment",
     "kernel",
     "launch",
     "list_gpus",

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,10 @@ INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0 done, 2 wrong usage or a wrong model, 130 interrupted."""
+    """Run a command; returns the exit code.
+
+    0 done, 1 formula and simulation differ for no stated reason, 2 wrong usage or a wrong model, 130 interrupted.
+    """
     parser = _parser()
     try:
         options = parser.parse_args(arguments)
@@ -52,6 +55,14 @@ def _parser() -> argparse.ArgumentParser:
     demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
     demo.add_argument("--json", action="store_true", help="print the table as JSON")
     demo.set_defaults(run=_demo)
+
+    experiment = commands.add_parser("experiment", help="set a formula beside the simulation, in a table and figures")
+    experiment.add_argument("name", help="name of an experiment, a .py file of your own, or 'all'; 'list' lists them")
+    experiment.add_argument("--gpu", help="GPU model: a name or a TOML file (default: each experiment's own)")
+    experiment.add_argument("--quick", action="store_true", help="fewer and smaller runs")
+    experiment.add_argument("--out", type=Path, default=Path("out"), help="folder to write to (default: %(default)s)")
+    experiment.add_argument("--json", action="store_true", help="print the rows of all tables as JSON")
+    experiment.set_defaults(run=_experiment)
 
     gpus = commands.add_parser("gpus", help="list the GPU models")
     gpus.add_argument("--json", action="store_true", help="print the table as JSON")
@@ -144,6 +155,23 @@ def _run_demo(options: argparse.Namespace, gpu: GPU) -> int:
         print(f"written: {timeline} (blocks on SMs in the last run)")
         print(f"written: {trace} (the last run; open it at https://ui.perfetto.dev)")
     return 0
+
+
+def _experiment(options: argparse.Namespace) -> int:
+    from gpusim_des import experiment  # noqa: PLC0415 - as in _demo
+
+    if options.name == "list":
+        listed = {name: experiment.title(name) for name in experiment.list_experiments()}
+        print(json.dumps(listed, indent=1) if options.json else "\n".join(f"{n:<20}{t}" for n, t in listed.items()))
+        return 0
+    names = experiment.list_experiments() if options.name == "all" else (options.name,)
+    with _writable(options.out), redirect_stdout(sys.stderr) if options.json else nullcontext():
+        results = experiment.run_several(names, options.out, gpu=options.gpu, quick=options.quick)
+    if options.json:
+        print(json.dumps(experiment.result_rows(results), indent=1))
+    else:
+        print("\n" + experiment.summary(results))
+    return 0 if all(not isinstance(table, str) and table.passed for table in results.values()) else 1
 
 
 def _gpus(options: argparse.Namespace) -> int:

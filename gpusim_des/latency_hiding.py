@@ -153,7 +153,7 @@ def measure(
     slot_s = sum(s.end_fs - s.start_fs for s in spans) / len(spans) / FS_PER_S
 
     def law(seconds: float) -> float:
-        return littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, seconds, "mixed") / 1e9
+        return float(littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, seconds, "mixed")) / 1e9
 
     point = OccupancyPoint(
         label=f"{100 * kernel.theoretical_occupancy:.4g}%",

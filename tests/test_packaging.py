@@ -60,6 +60,12 @@ def test_wheel(tmp_path: Path) -> None:
         [python.parent / "gpusim-des", "gpus"], check=True, capture_output=True, text=True, cwd=tmp_path
     )
     assert "NVIDIA H100 SXM5" in said.stdout
+    said = subprocess.run(
+        [python.parent / "gpusim-des", "experiment", "list"], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert [line.split()[0] for line in said.stdout.splitlines()] == sorted(
+        p.stem for p in (ROOT / "experiments").glob("*.py")
+    )
 
 
 def test_editable_install_sees_an_edited_model(tmp_path: Path) -> None:

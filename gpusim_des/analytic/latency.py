@@ -9,13 +9,62 @@ import math
 from fractions import Fraction
 from typing import Literal
 
+from gpusim_des.analytic.arguments import Curve, curve, require_positive
 from gpusim_des.gpu import GPULike, load_gpu
 
 Traffic = Literal["read", "write", "mixed"]
 
 
+@curve
+def littles_law(per_second: Curve, latency_s: Curve) -> float:
+    """Number under way at a time: ``L = λ W``.
+
+    It holds for anything that comes and goes: bytes, instructions, blocks, requests in a queue.
+
+    Parameters
+    ----------
+    per_second
+        How many come and go each second, λ, for example bytes per second.
+    latency_s
+        Seconds that each stays, W.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive and finite.
+
+    References
+    ----------
+    Little, J. D. C. (1961). A Proof for the Queuing Formula: L = λW. Operations Research 9 (3).
+
+    Examples
+    --------
+    3.35 TB/s with 500 ns need 1.7 MB in flight:
+
+    >>> littles_law(3.35e12, 500e-9)
+    1675000.0
+    """
+    require_positive(per_second=per_second, latency_s=latency_s)
+    return float(_exact(per_second) * _exact(latency_s))
+
+
+@curve
+def bytes_needed(gpu: GPULike, latency_s: Curve, kind: Traffic = "read") -> float:
+    """Bytes that each SM must have in flight to saturate the DRAM; see `littles_law_bandwidth`.
+
+    Examples
+    --------
+    >>> bytes_needed("tiny", latency_s=200e-9)
+    6400.0
+    """
+    model = load_gpu(gpu)
+    require_positive(latency_s=latency_s)
+    return float(model.dram_bandwidth_bytes_per_s * model.efficiency(kind) * _exact(latency_s) / model.sms)
+
+
+@curve
 def littles_law_bandwidth(
-    gpu: GPULike, warps_per_sm: float, bytes_per_warp: float, latency_s: float, kind: Traffic = "read"
+    gpu: GPULike, warps_per_sm: Curve, bytes_per_warp: Curve, latency_s: Curve, kind: Traffic = "read"
 ) -> float:
     """DRAM bandwidth that a number of resident warps can ask for, at most what the DRAM gives, in bytes per second.
 
@@ -48,15 +97,21 @@ def littles_law_bandwidth(
 
     >>> littles_law_bandwidth("tiny", warps_per_sm=2, bytes_per_warp=128, latency_s=200e-9)
     2560000000.0
+
+    A curve over warps:
+
+    >>> littles_law_bandwidth("tiny", [2, 50, 64], 128, 200e-9) / 1e9
+    array([ 2.56, 64.  , 64.  ])
     """
     model = load_gpu(gpu)
-    _require_positive(warps_per_sm=warps_per_sm, bytes_per_warp=bytes_per_warp, latency_s=latency_s)
+    require_positive(warps_per_sm=warps_per_sm, bytes_per_warp=bytes_per_warp, latency_s=latency_s)
     limit = model.dram_bandwidth_bytes_per_s * model.efficiency(kind)
     asked = model.sms * _exact(warps_per_sm) * _exact(bytes_per_warp) / _exact(latency_s)
     return float(min(limit, asked))
 
 
-def warps_needed(gpu: GPULike, bytes_per_warp: float, latency_s: float, kind: Traffic = "read") -> int:
+@curve
+def warps_needed(gpu: GPULike, bytes_per_warp: Curve, latency_s: Curve, kind: Traffic = "read") -> int:
     """Warps per SM that must be resident to saturate the DRAM, rounded up.
 
     The result may exceed what an SM holds; then only more bytes per warp can hide the latency. Parameters, errors and
@@ -70,7 +125,7 @@ def warps_needed(gpu: GPULike, bytes_per_warp: float, latency_s: float, kind: Tr
     50
     """
     model = load_gpu(gpu)
-    _require_positive(bytes_per_warp=bytes_per_warp, latency_s=latency_s)
+    require_positive(bytes_per_warp=bytes_per_warp, latency_s=latency_s)
     in_flight = model.dram_bandwidth_bytes_per_s * model.efficiency(kind) * _exact(latency_s)
     return math.ceil(in_flight / (model.sms * _exact(bytes_per_warp)))
 
@@ -78,9 +133,3 @@ def warps_needed(gpu: GPULike, bytes_per_warp: float, latency_s: float, kind: Tr
 def _exact(value: float) -> Fraction:
     # The decimal that was written: 200e-9 as a binary fraction is a little more than 200 ns and would round up.
     return Fraction(repr(float(value)))
-
-
-def _require_positive(**arguments: float) -> None:
-    for name, value in arguments.items():
-        if not 0 < value < math.inf:
-            raise ValueError(f"{name} = {value}: must be a positive, finite number")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import operator
 from typing import Literal
+
+from gpusim_des.analytic.arguments import Curve, curve, require_amount, whole
 
 Issue = Literal["depth-first", "breadth-first"]
 """All steps of a chunk before the next chunk, or one step of all chunks before the next step."""
 
 
-def pipeline_seconds(chunks: int, in_s: float, compute_s: float, out_s: float, *, engines: int = 2) -> float:
+@curve
+def pipeline_seconds(chunks: Curve, in_s: Curve, compute_s: Curve, out_s: Curve, *, engines: Curve = 2) -> float:
     """Time of `chunks` equal chunks, each copied in, computed and copied out, when everything may overlap.
 
     Each stage takes one chunk at a time. With an engine for each direction the first chunk passes all stages, and every
     further one comes out after another turn of the slowest: ``in + compute + out + (chunks - 1) × slowest``. One engine
-    for both directions needs at least the time of all copies.
+    for both directions needs at least the time of all copies; it reaches that where copies in go first.
 
     Parameters
     ----------
@@ -44,16 +45,19 @@ def pipeline_seconds(chunks: int, in_s: float, compute_s: float, out_s: float, *
     (0.01, 0.0055)
     >>> pipeline_seconds(4, 1e-3, 0.5e-3, 1e-3, engines=1)
     0.008
+    >>> pipeline_seconds([1, 2, 4], 1e-3, 0.5e-3, 1e-3) * 1e3
+    array([2.5, 3.5, 5.5])
     """
-    number, stages = _checked(chunks, in_s, compute_s, out_s)
-    if operator.index(engines) < 1:
-        raise ValueError(f"engines = {engines}: must be at least 1")
+    number, stages = whole("chunks", chunks), (in_s, compute_s, out_s)
+    require_amount(in_s=in_s, compute_s=compute_s, out_s=out_s)
+    whole("engines", engines)
     pipeline = sum(stages) + (number - 1) * max(stages)
-    return pipeline if engines > 1 else max(pipeline, number * (in_s + out_s))
+    return float(pipeline if engines > 1 else max(pipeline, number * (in_s + out_s)))
 
 
+@curve
 def blocking_seconds(
-    chunks: int, in_s: float, compute_s: float, out_s: float, *, issue: Issue = "depth-first"
+    chunks: Curve, in_s: Curve, compute_s: Curve, out_s: Curve, *, issue: Issue = "depth-first"
 ) -> float:
     """Time of the same chunks when every copy blocks the host, as copies of pageable memory do.
 
@@ -77,15 +81,17 @@ def blocking_seconds(
     >>> blocking_seconds(4, 1e-3, 0.5e-3, 1e-3), blocking_seconds(4, 1e-3, 0.5e-3, 1e-3, issue="breadth-first")
     (0.01, 0.0085)
     """
-    number, stages = _checked(chunks, in_s, compute_s, out_s)
+    number, stages = whole("chunks", chunks), (in_s, compute_s, out_s)
+    require_amount(in_s=in_s, compute_s=compute_s, out_s=out_s)
     if issue == "depth-first":
-        return number * sum(stages)
+        return float(number * sum(stages))
     if issue != "breadth-first":
         raise ValueError(f"issue = {issue!r}: possible are 'depth-first' and 'breadth-first'")
-    return number * in_s + compute_s + (number - 1) * max(compute_s, out_s) + out_s
+    return float(number * in_s + compute_s + (number - 1) * max(compute_s, out_s) + out_s)
 
 
-def launch_interval_seconds(kernel_s: float, gap_s: float, call_s: float = 0.0) -> float:
+@curve
+def launch_interval_seconds(kernel_s: Curve, gap_s: Curve, call_s: Curve = 0.0) -> float:
     """Time from one kernel to the next of many that follow each other in a stream, or in a graph.
 
     The device needs the kernel's own time and a gap; the host a call for each launch. They work at once, so the longer
@@ -107,14 +113,5 @@ def launch_interval_seconds(kernel_s: float, gap_s: float, call_s: float = 0.0) 
     >>> launch_interval_seconds(1e-6, 0.5e-6, 2.5e-6), launch_interval_seconds(1e-6, 0.5e-6)
     (2.5e-06, 1.5e-06)
     """
-    _checked(1, kernel_s, gap_s, call_s)
-    return max(call_s, kernel_s + gap_s)
-
-
-def _checked(chunks: int, *times: float) -> tuple[int, tuple[float, ...]]:
-    if operator.index(chunks) < 1:
-        raise ValueError(f"chunks = {chunks}: must be at least 1")
-    for time in times:
-        if not 0 <= time < math.inf:
-            raise ValueError(f"{time} s: a time must be finite and not negative")
-    return operator.index(chunks), times
+    require_amount(kernel_s=kernel_s, gap_s=gap_s, call_s=call_s)
+    return float(max(call_s, kernel_s + gap_s))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpusim_des.analytic.arguments import require_amount
 from gpusim_des.analytic.latency import Traffic
 from gpusim_des.gpu import PIPE_FRACTION, GPULike, load_gpu
 
@@ -80,10 +80,7 @@ def roofline(
     (4e-06, 'load/store units')
     """
     model = load_gpu(gpu)
-    amounts = {**instructions, "load_store_cycles": load_store_cycles, "l2_bytes": l2_bytes, "dram_bytes": dram_bytes}
-    for name, amount in amounts.items():
-        if not 0 <= amount < math.inf:
-            raise ValueError(f"{name} = {amount}: must be a finite number, at least 0")
+    require_amount(**instructions, load_store_cycles=load_store_cycles, l2_bytes=l2_bytes, dram_bytes=dram_bytes)
     schedulers = model.sms * model.sub_partitions
     ceilings = {"issue slots": sum(instructions.values()) / (schedulers * model.sm_clock_hz)}
     for pipe in model.pipes:

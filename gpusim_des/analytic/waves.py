@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass
+
+from gpusim_des.analytic.arguments import whole
 
 
 @dataclass(frozen=True)
@@ -59,17 +60,6 @@ def waves(blocks: int, blocks_per_sm: int, sms: int) -> Waves:
     >>> w.count, w.full, w.tail_blocks
     (2, 1, 1)
     """
-    total = _positive("blocks", blocks)
-    per_wave = _positive("blocks_per_sm", blocks_per_sm) * _positive("sms", sms)
+    total = whole("blocks", blocks)
+    per_wave = whole("blocks_per_sm", blocks_per_sm) * whole("sms", sms)
     return Waves(blocks_per_wave=per_wave, full=total // per_wave, tail_blocks=total % per_wave)
-
-
-def _positive(name: str, value: int) -> int:
-    rule = f"{name} = {value!r}: must be a whole number, at least 1"
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise ValueError(rule) from None
-    if number < 1:
-        raise ValueError(rule)
-    return number

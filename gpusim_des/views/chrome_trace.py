@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from gpusim_des.timeline import HasTimeline, KernelTiming, Timeline, WarpHistory, WarpState
-from gpusim_des.views.figure import timeline_of, whole_file
+from gpusim_des.views.figure import timeline_of
 from gpusim_des.views.host_trace import PROCESSES, arrows, host_events, pid_of
 from gpusim_des.views.trace_events import Event, Track, us
+from gpusim_des.whole_file import whole_file
 
 GPU = "GPU"
 """Name of the process that holds the kernels."""

@@ -10,15 +10,14 @@ beside the data.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from gpusim_des.timeline import HasTimeline, Timeline
 from gpusim_des.views.palette import HATCH_COLOR, Style
+from gpusim_des.whole_file import whole_file
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -79,26 +78,6 @@ def new_axes(ax: Axes | None, width: float, height: float) -> Axes:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained", dpi=150).add_subplot()
-
-
-@contextmanager
-def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
-    """Give another name to write to and rename at the end, so that the file appears whole or not at all.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the folder does not exist.
-    """
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield draft
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def save(ax: Axes, path: str | PathLike[str], *, dpi: float = 150) -> None:
