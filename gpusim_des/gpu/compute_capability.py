@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from gpusim_des.errors import ModelError
@@ -61,6 +62,7 @@ def sm_limits(gpu: GPULike | SMLimits) -> SMLimits:
     return _table(capability)
 
 
+@cache
 def _table(capability: str) -> SMLimits:
     path = models_folder() / "compute_capability" / f"{capability}.toml"
     entries = read_entries(path)
