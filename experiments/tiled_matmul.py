@@ -11,7 +11,7 @@ with loads one step ahead.
 Banks only matter if the threads of a warp read a column: with B's tile stored transposed all 32 lanes meet one bank,
 and a column of padding spreads them again. Tiles that are read by rows have no conflicts, and padding gains nothing.
 
-    python experiments/tiled_matmul.py --gpu h100-sxm --out out            # n = 1024: some minutes
+    python experiments/tiled_matmul.py --gpu h100-sxm --out out            # n = 1024: some minutes, 8 GB of memory
     python experiments/tiled_matmul.py --quick                             # n = 256 on a slice: seconds
     python experiments/tiled_matmul.py --caches off                        # as on paper: time falls with T
 """
@@ -272,9 +272,13 @@ def measure_all(
     """Run the variants, in `jobs` processes at a time."""
     if jobs == 1:
         return [measure(variant, chip, n, caches, engine) for variant in variants]
+    # Kernels do not travel between processes, their numbers do. Neighbours are alike: the two that need most memory,
+    # the naive ones, had better not run at the same time.
+    numbers = sorted((VARIANTS.index(variant) for variant in variants), key=lambda number: (number % jobs, number))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        numbers = [VARIANTS.index(variant) for variant in variants]  # kernels do not travel between processes
-        return list(pool.map(partial(measure_number, chip=chip, n=n, caches=caches, engine=engine), numbers))
+        points = pool.map(partial(measure_number, chip=chip, n=n, caches=caches, engine=engine), numbers)
+        by_number = dict(zip(numbers, points, strict=True))
+        return [by_number[number] for number in sorted(numbers)]
 
 
 def measure_number(number: int, **how: Any) -> MatmulPoint:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpusim_des.errors import SimError
+from gpusim_des.occupancy_command import add_occupancy
 
 if TYPE_CHECKING:
     from gpusim_des.gpu import GPU
@@ -67,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     gpus = commands.add_parser("gpus", help="list the GPU models")
     gpus.add_argument("--json", action="store_true", help="print the table as JSON")
     gpus.set_defaults(run=_gpus)
+
+    add_occupancy(commands)
     return parser
 
 

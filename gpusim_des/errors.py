@@ -32,6 +32,10 @@ class TraceError(SimError, ValueError):
     """A trace that cannot be played: a dependency that points forward, a count below zero."""
 
 
+class ReadError(SimError, ValueError):
+    """A file of another tool that cannot be read: cut off, or without what is looked for."""
+
+
 class KernelError(SimError):
     """A kernel did something that is wrong on a GPU."""
 

@@ -184,6 +184,9 @@ def test_a_block_that_nobody_recorded() -> None:
     for blocks in ([3], [-1], [0, 1]):
         with pytest.raises(TraceError, match=r"blocks for 1 rows of kernel 'k': give each row .* between 0 and 2"):
             kernel.add_chunk(np.array(blocks), TraceChunk(*made._store.get(0)))
+    chunk = replace(TraceChunk(*made._store.get(0)), streams=np.array([[1]]))
+    with pytest.raises(TraceError, match=r"stream 1 of kernel 'k': it has 1; call intern_stream\(\) before"):
+        kernel.add_chunk(np.array([0]), chunk)
 
 
 def test_arrays_that_are_changed_after_a_block_was_recorded() -> None:

@@ -182,7 +182,7 @@ def changed(key: str, value: str) -> str:
         ),
         (
             re.sub(r"l2_size = .*\n", "", TINY),
-            r"the key memory.l2_size is missing, .*= \"48 KiB\" under \[memory\]; there is no table .*known: 7.0",
+            r"the key memory.l2_size is missing, .*= \"48 KiB\" under \[memory\]; there is no table .*known: 3.5",
         ),
         (re.sub(r"(?s)\[pipes.sfu\].*?\n\n", "", TINY), r"the key pipes.sfu.lanes is missing"),
         (

@@ -2,7 +2,8 @@
 
 from gpusim_des.analytic.estimate import Estimate, estimate, estimate_seconds
 from gpusim_des.analytic.latency import bytes_needed, littles_law, littles_law_bandwidth, warps_needed
-from gpusim_des.analytic.occupancy import occupancy
+from gpusim_des.analytic.occupancy import Change, next_better, occupancy
+from gpusim_des.analytic.occupancy_curve import OccupancyArrays, OccupancyCurve, occupancy_arrays, what_if
 from gpusim_des.analytic.overlap import Issue, blocking_seconds, launch_interval_seconds, pipeline_seconds
 from gpusim_des.analytic.parallelism import arithmetic_throughput, arithmetic_warps_needed
 from gpusim_des.analytic.pcie import Link, copy_bandwidth, copy_seconds, half_bandwidth_bytes, link
@@ -21,9 +22,12 @@ from gpusim_des.analytic.tiling import (
 from gpusim_des.analytic.waves import Waves, waves
 
 __all__ = [
+    "Change",
     "Estimate",
     "Issue",
     "Link",
+    "OccupancyArrays",
+    "OccupancyCurve",
     "Quantization",
     "Roofline",
     "Roofs",
@@ -54,11 +58,14 @@ __all__ = [
     "matmul_quantization",
     "md1_queue_length",
     "md1_wait",
+    "next_better",
     "occupancy",
+    "occupancy_arrays",
     "pipeline_seconds",
     "roofline",
     "roofs",
     "tile_efficiency",
     "warps_needed",
     "waves",
+    "what_if",
 ]

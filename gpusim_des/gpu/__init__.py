@@ -1,8 +1,26 @@
 """GPU models: the numbers of a chip with their sources, and the rules by which it allocates its SMs."""
 
-from gpusim_des.gpu.allocation import Occupancy, misfit, occupancy
-from gpusim_des.gpu.load import GPULike, list_gpus, load_gpu
+from gpusim_des.gpu.allocation import Occupancy, carveout_bytes, fit, misfit, occupancy
+from gpusim_des.gpu.compute_capability import named_capability, sm_limits
+from gpusim_des.gpu.load import GPULike, capabilities, list_gpus, load_gpu
 from gpusim_des.gpu.model import GPU
 from gpusim_des.gpu.parameters import PIPE_FRACTION, Pipe
+from gpusim_des.gpu.sm_limits import SMLimits
 
-__all__ = ["GPU", "PIPE_FRACTION", "GPULike", "Occupancy", "Pipe", "list_gpus", "load_gpu", "misfit", "occupancy"]
+__all__ = [
+    "GPU",
+    "PIPE_FRACTION",
+    "GPULike",
+    "Occupancy",
+    "Pipe",
+    "SMLimits",
+    "capabilities",
+    "carveout_bytes",
+    "fit",
+    "list_gpus",
+    "load_gpu",
+    "misfit",
+    "named_capability",
+    "occupancy",
+    "sm_limits",
+]

@@ -39,8 +39,9 @@ def check(gpu: Parameters) -> None:
 def _flaws(gpu: Parameters) -> Iterator[str]:
     # Lazy on purpose: a contradiction is looked for only among values that are in range.
     for key in KEYS:
-        if key.field:
-            yield from _value_flaws(key, getattr(gpu, key.field))
+        value = getattr(gpu, key.field) if key.field else None
+        if value is not None or not key.optional:
+            yield from _value_flaws(key, value)
     yield from _pipe_flaws(gpu)
     yield from _sm_contradictions(gpu)
     yield from _shared_memory_contradictions(gpu)

@@ -87,20 +87,21 @@ def load_gpu(name_or_path: GPULike) -> GPU:
 
 
 def _load_file(path: Path) -> GPU:
-    own = _entries(path)
+    own = read_entries(path)
     inherited = _inherited(own, path)
     entries: Entries = {**inherited, **own}  # keys in the GPU's own file win
     missing = next((key for key in ALL_KEYS if not key.optional and key.label not in entries), None)
     if missing is not None:
-        table = "" if inherited else f"; there is no table for its compute capability, known: {', '.join(_tables())}"
+        known = ", ".join(capabilities())
+        table = "" if inherited else f"; there is no table for its compute capability, known: {known}"
         raise ModelError(f"{path}: the key {_missing(missing)}{table}")
-    clock = _value(_KEYS["sm_clock"], *entries["sm_clock"])
+    clock = field_value(_KEYS["sm_clock"], *entries["sm_clock"])
     assert isinstance(clock, int)
-    values: dict[str, Any] = {label: _value(_KEYS[label], *entry, clock) for label, entry in entries.items()}
+    values: dict[str, Any] = {label: field_value(_KEYS[label], *entry, clock) for label, entry in entries.items()}
     try:
         gpu = GPU(
             name=path.stem,
-            **{key.field: values[key.label] for key in KEYS if key.field},
+            **{key.field: values[key.label] for key in KEYS if key.field and key.label in values},
             pipes=tuple(_pipe(pipe, values) for pipe in PIPE_KEYS),
             source_notes=tuple((_KEYS[label].field, entries[label][1]) for label in entries if entries[label][1]),
         )
@@ -118,7 +119,12 @@ def _missing(key: Key) -> str:
     return f"{key.label} is missing, for example {example(key)}{place}"
 
 
-def _tables() -> tuple[str, ...]:
+def capabilities() -> tuple[str, ...]:
+    """Compute capabilities that there is a table for, from the oldest to the newest.
+
+    >>> capabilities()[0], capabilities()[-1]
+    ('3.5', '12.1')
+    """
     folder = models_folder() / "compute_capability"
     # By number, so that 10.0 comes after 9.0.
     return tuple(sorted((path.stem for path in folder.glob("*.toml")), key=lambda name: [*map(int, name.split("."))]))
@@ -127,13 +133,14 @@ def _tables() -> tuple[str, ...]:
 def _inherited(own: Entries, path: Path) -> Entries:
     if "compute_capability" not in own:
         raise ModelError(f"{path}: the key {_missing(_KEYS['compute_capability'])}")
-    capability = _value(_KEYS["compute_capability"], *own["compute_capability"])
-    if capability not in _tables():
+    capability = field_value(_KEYS["compute_capability"], *own["compute_capability"])
+    if capability not in capabilities():
         return {}
-    return _entries(models_folder() / "compute_capability" / f"{capability}.toml")
+    return read_entries(models_folder() / "compute_capability" / f"{capability}.toml")
 
 
-def _entries(path: Path) -> Entries:
+def read_entries(path: Path) -> Entries:
+    """Read the keys of a file as they stand there; raises `ModelError` for a key that nobody knows."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_exact_number)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -189,7 +196,8 @@ def _value_and_source(raw: object, label: str, path: Path) -> tuple[object, str]
     return raw["value"], source
 
 
-def _value(key: Key, raw: object, _source: str, path: Path, sm_clock_hz: int | None = None) -> FieldValue:
+def field_value(key: Key, raw: object, _source: str, path: Path, sm_clock_hz: int | None = None) -> FieldValue:
+    """Read what stands behind a key; the message of a `ModelError` names the file."""
     try:
         return read_value(key, raw, sm_clock_hz)
     except ModelError as error:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Literal
 
 from gpusim_des import units
 from gpusim_des.errors import ModelError
 from gpusim_des.gpu.schema import TENSOR_TYPES, suggest
+from gpusim_des.gpu.sm_limits import SMLimits
 from gpusim_des.grid import WARP_SIZE, cdiv
 
 Traffic = Literal["read", "write", "mixed"]
@@ -57,42 +56,14 @@ class Pipe:
 
 
 @dataclass(frozen=True)
-class Parameters:
+class Parameters(SMLimits):
     """The numbers of a GPU, not yet checked; `gpusim_des.gpu.GPU` is this and checked."""
 
-    name: str
-    """The file's name without ``.toml``."""
     title: str = dataclasses.field(compare=False)
     """The product, for people, with remarks on what was sliced and changed."""
-    compute_capability: str
     sms: int
     sm_clock_hz: int
 
-    max_warps_per_sm: int
-    max_threads_per_sm: int
-    max_blocks_per_sm: int
-    max_threads_per_block: int
-    registers_per_sm: int
-    """32-bit registers."""
-    registers_per_block: int
-    register_allocation_unit: int
-    """A warp's registers are rounded up to a multiple of it."""
-    warp_allocation_granularity: int
-    """A block's warps are rounded up to it where registers per block are compared with their limit."""
-    max_registers_per_thread: int
-    sub_partitions: int
-    """Parts of an SM with a warp scheduler and a register file each."""
-    shared_bytes_per_sm: int
-    """Largest carve-out for shared memory."""
-    shared_bytes_per_block: int
-    """Shared memory that a block may use without asking."""
-    shared_bytes_per_block_optin: int
-    """Shared memory that a block may use when the kernel opts in."""
-    shared_bytes_reserved_per_block: int
-    """What the system takes for itself in every block."""
-    shared_allocation_unit_bytes: int
-    shared_carveouts_bytes: tuple[int, ...]
-    """Sizes of shared memory that the unified L1 can be set to, rising."""
     shared_banks: int
     async_copies: str
     """``yes`` where threads can copy from global to shared memory without registers (cp.async)."""
@@ -204,18 +175,6 @@ class Parameters:
     """SMs of the slice and of the whole GPU."""
     changed: tuple[str, ...] = dataclasses.field(default=(), compare=False, repr=False)
     """Fields that `replace` changed."""
-    source_notes: tuple[tuple[str, str], ...] = dataclasses.field(default=(), compare=False, repr=False)
-    """Pairs of field and source; read them through `sources`."""
-
-    @property
-    def sources(self) -> Mapping[str, str]:
-        """Field name → where its number comes from; a pipe's fields are named like ``fp32_lanes``."""
-        return MappingProxyType(dict(self.source_notes))
-
-    @property
-    def warp_size(self) -> int:
-        """Threads in a warp."""
-        return WARP_SIZE
 
     def pipe(self, name: str) -> Pipe:
         """Return the pipe of an operation class; raises `ModelError` for an unknown one."""

@@ -123,6 +123,8 @@ KEYS: tuple[Key, ...] = (
     _size("sm", "shared_reserved_per_block", "shared_bytes_reserved_per_block", minimum=0),
     _size("sm", "shared_allocation_unit", "shared_allocation_unit_bytes"),
     Key("sm", "shared_carveouts", "shared_carveouts_bytes", "sizes", "bytes", minimum=0),
+    # Counted since compute capability 9.0.
+    Key("sm", "barriers_per_sm", "barriers_per_sm", "count", optional=True),
     *_count("sm", "shared_banks"),
     Key("sm", "async_copies", "async_copies", "choice", choices=YES_NO),
     Key("sm", "bulk_copies", "bulk_copies", "choice", choices=YES_NO),

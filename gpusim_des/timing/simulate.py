@@ -13,7 +13,7 @@ from gpusim_des.timeline import Timeline
 from gpusim_des.timing.choice import Engine, choose_engine
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import Progress, SimpyEngine
-from gpusim_des.trace import HostProgram, KernelTrace
+from gpusim_des.trace import HostProgram, KernelTrace, check_host
 
 Caches = Literal["on", "off"]
 
@@ -88,8 +88,12 @@ def simulate(
     limit = None if max_cycles is None else int(max_cycles)
     if program is not None and (traces or streams is not None):
         raise ValueError("program = … holds the kernels and their streams: leave traces and streams out")
-    played = traces if program is None else tuple(program.traces())
-    kind = _compiled_engine() if choose_engine(engine, played) == "compiled" else SimpyEngine
+    if program is not None:
+        check_host(program)  # before anything is read from it
+        traces = tuple(program.traces())
+    # What is no trace is refused by either engine.
+    work = [trace for trace in traces if isinstance(trace, KernelTrace)]
+    kind = _compiled_engine() if choose_engine(engine, work) == "compiled" else SimpyEngine
     player = kind(gpu, detail, progress, caches=caches == "on", watch=watch)
     return player.run(traces, streams, limit) if program is None else player.play(program, limit)
 

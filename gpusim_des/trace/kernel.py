@@ -145,17 +145,29 @@ class KernelTrace:
         return number
 
     def add_chunk(self, blocks: NDArray[np.int64], chunk: TraceChunk) -> None:
-        """Record the blocks with these linear numbers, row by row; raises `TraceError` for blocks outside the grid."""
+        """Record the blocks with these linear numbers, row by row.
+
+        Raises
+        ------
+        TraceError
+            For blocks outside the grid, and streams that the trace does not have.
+        """
         inside = (blocks >= 0) & (blocks < self.config.blocks)
         if len(blocks) != len(chunk.streams) or not inside.all():
             raise TraceError(
                 f"{len(blocks)} blocks for {len(chunk.streams)} rows of kernel {self.name!r}: give each row the number "
                 f"of a block between 0 and {self.config.blocks - 1}"
             )
+        numbers, warps = np.unique(chunk.streams, return_counts=True)
+        unknown = [int(number) for number in numbers if not 0 <= number < len(self.streams)]
+        if unknown:
+            raise TraceError(
+                f"stream {unknown[0]} of kernel {self.name!r}: it has {len(self.streams)}; call intern_stream() before"
+            )
         self._chunk_of[blocks] = self._store.put(*chunk.arrays())
         self._row_of[blocks] = np.arange(len(blocks), dtype=np.int32)
-        for stream, warps in zip(*np.unique(chunk.streams, return_counts=True), strict=True):
-            self.warp_instructions += len(self.streams[stream]) * int(warps)
+        for number, count in zip(numbers.tolist(), warps.tolist(), strict=True):
+            self.warp_instructions += len(self.streams[number]) * count
 
     def block(self, block: int) -> list[WarpTrace]:
         """Warps of block number `block`, in order."""

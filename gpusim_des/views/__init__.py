@@ -11,6 +11,7 @@ from gpusim_des.views.comparison import Panel, comparison
 from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
+from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
 from gpusim_des.views.stalls import stalls
 from gpusim_des.views.streams import compare_streams, stream_timeline
@@ -31,6 +32,7 @@ __all__ = [
     "curves",
     "kernel_color",
     "latency_curve",
+    "occupancy_curve",
     "save",
     "save_chrome_trace",
     "stalls",

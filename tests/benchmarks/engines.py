@@ -74,11 +74,11 @@ def one_launch(gpu: gs.GPU, prepare: Callable[..., Start], *sizes: int) -> gs.La
 def rates(*, quick: bool) -> list[dict[str, Any]]:
     """Both engines on one size, and the compiled one on a size that is large enough for its start not to matter."""
     gpu = chip(quick=quick)
-    print("\nspeed: thousand or million warp instructions a second, million sectors a second")
     print(
-        f"{'':<22}{'':>8}{'both engines, one size':^46}{'compiled, large':^46}\n{'kernel':<22}{'caches':>8}"
-        f"{'warp instr.':>13}{'SimPy':>10}{'compiled':>12}{'ratio':>11}"
-        f"{'warp instr.':>15}{'CPU s':>8}{'wall s':>8}{'Minstr./s':>11}{'Msect./s':>10}"
+        "\nspeed: thousands (k) or millions (M) a second\n"
+        f"{'':<30}{'both engines, one size':^66}{'compiled, large':^51}\n"
+        f"{'kernel':<22}{'caches':>8}{'warp instr.':>13}{'SimPy instr.':>14}{'sectors':>10}{'compiled':>11}"
+        f"{'sectors':>10}{'ratio':>8}{'warp instr.':>15}{'CPU s':>8}{'wall s':>8}{'instr.':>10}{'sectors':>10}"
     )
     rows = []
     for case in CASES:
@@ -97,16 +97,20 @@ def rates(*, quick: bool) -> list[dict[str, Any]]:
                 "kernel": case.name,
                 "caches": caches,
                 "simpy": count / simpy,
+                "simpy sectors": sectors(small) / simpy,
                 "compiled": count / compiled,
+                "compiled sectors": sectors(small) / compiled,
                 "ratio": simpy / compiled,
                 "large": many / speed.cpu,
                 "sectors": sectors(large) / speed.cpu,
             }
             rows.append(row)
             print(
-                f"{case.name:<22}{caches:>8}{count:>13,}{row['simpy'] / 1e3:>8.1f} k{row['compiled'] / 1e6:>10.2f} M"
-                f"{row['ratio']:>10.1f}×{many:>15,}{speed.cpu:>8.2f}{speed.wall:>8.2f}{row['large'] / 1e6:>11.2f}"
-                f"{row['sectors'] / 1e6:>10.2f}"
+                f"{case.name:<22}{caches:>8}{count:>13,}"
+                f"{row['simpy'] / 1e3:>12.1f} k{row['simpy sectors'] / 1e3:>8.1f} k"
+                f"{row['compiled'] / 1e6:>9.2f} M{row['compiled sectors'] / 1e6:>8.2f} M{row['ratio']:>7.1f}×"
+                f"{many:>15,}{speed.cpu:>8.2f}{speed.wall:>8.2f}"
+                f"{row['large'] / 1e6:>8.2f} M{row['sectors'] / 1e6:>8.2f} M"
             )
     return rows
 
