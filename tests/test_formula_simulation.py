@@ -60,6 +60,46 @@ def test_one_row_more_makes_a_second_wave() -> None:
     assert gs.compare(2, simulated[1] / simulated[0]).verdict == "pass"
 
 
+@gs.block_kernel
+def add(blk: gs.Block, a: gs.DeviceArray, b: gs.DeviceArray, c: gs.DeviceArray) -> None:
+    i = blk.bx * blk.bdx + blk.tx
+    blk.store(c, i, blk.load(a, i) + blk.load(b, i))
+
+
+@gs.block_kernel
+def arithmetic(blk: gs.Block, length: int) -> None:
+    blk.compute(length)
+
+
+def estimated(gpu: gs.GPU, bound: str) -> gs.Comparison:
+    """An estimate beside a kernel of 32 waves that is bound by memory or by issue."""
+    dev, blocks = gs.Device(gpu), 128
+    if bound == "memory":
+        launched = dev.launch(add, blocks, 256, *(dev.malloc(256 * blocks, np.float32) for _ in range(3)))
+    else:
+        launched = dev.launch(arithmetic, blocks // 4, 256, 1000)
+    simulated = dev.simulate(detail="kernel", caches="off").kernels[0].seconds
+    found = analytic.estimate(gpu, launched.counters, launch_s=0)
+    assert found.bound == bound
+    return gs.compare(found.seconds, simulated)
+
+
+def test_estimates_hold_where_a_kernel_is_bound_by_one_thing() -> None:
+    """Memory: 16 GB/s × 200 ns over two SMs are 7 warps of two loads each, and an SM holds 16."""
+    slow = TINY.replace(dram_bandwidth="16 GB/s")
+    assert analytic.warps_needed(slow, 256, 200e-9) == 7
+    assert estimated(slow, "memory").verdict == "pass"
+    assert estimated(TINY, "issue").verdict == "pass"
+
+
+def test_estimates_know_nothing_of_latency() -> None:
+    """At 64 GB/s it would take 25 warps: too few bytes are in flight, and the kernel takes longer than estimated."""
+    assert analytic.warps_needed(TINY, 256, 200e-9) == 25 > TINY.max_warps_per_sm
+    table = estimated(TINY, "memory")
+    assert table.worst_difference > 0.3
+    assert table.verdict == "unexplained"
+
+
 @pytest.mark.parametrize("utilisation", [0.3, 0.6, 0.8])
 def test_random_arrivals_at_a_server_wait_as_md1_says(utilisation: float) -> None:
     draw, service = random.Random(1), 1_000_000
