@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusim_des.experiment import load
+from gpusim_des.experiment import list_experiments, load
 from gpusim_des.gpu import list_gpus
 
 FOLDER = Path(__file__).resolve().parent.parent / "experiments"
@@ -16,6 +16,14 @@ def test_no_experiment_is_forgotten() -> None:
     assert {p.stem for p in FOLDER.glob("*.py")} == {
         *("copy_overlap", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
     }
+
+
+def test_the_gallery_is_complete() -> None:
+    gallery = (FOLDER / "README.md").read_text()
+    for name in list_experiments():
+        assert f"**`{name}`**" in gallery
+        assert f"![{name}](pictures/{name}.png)" in gallery
+        assert (FOLDER / "pictures" / f"{name}.png").is_file()
 
 
 def test_wave_quantization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
