@@ -115,3 +115,37 @@ def test_script_takes_options_of_main(
         gs.experiment.script(module.main)
     assert left.value.code == 2
     assert "there is no GPU model 'tinny': did you mean 'tiny'?" in capsys.readouterr().err
+
+
+def test_script_knows_choices_and_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "choosing.py"
+    path.write_text(
+        "from typing import Literal\nimport gpusim_des as gs\n"
+        "def main(gpu='', out=None, *, quick: bool = False, caches: Literal['on', 'off'] = 'on', share: float = 0.5):\n"
+        "    print(caches, share)\n    return [], gs.compare(1, 1)\n"
+    )
+    choosing = experiment.load(str(path)).main
+    monkeypatch.setattr("sys.argv", ["x", "--caches", "off", "--share", "0.25", "--out", str(tmp_path)])
+    with pytest.raises(SystemExit) as left:
+        experiment.script(choosing, caches="caches", share="a share")
+    assert (left.value.code, capsys.readouterr().out) == (0, "off 0.25\n")
+    for wrong, said in (("--caches=maybe", "invalid choice: 'maybe'"), ("--share=half", "invalid float value: 'half'")):
+        monkeypatch.setattr("sys.argv", ["x", wrong])
+        with pytest.raises(SystemExit) as left:
+            experiment.script(choosing, caches="caches", share="a share")
+        assert left.value.code == 2
+        assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_all_quick_ends_with_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["experiment", "all", "--quick", "--out", str(tmp_path)]) == 0
+
+    table = capsys.readouterr().out.rpartition("\n\n")[2].splitlines()
+    assert table[0].split() == ["experiment", "formula", "worst", "difference", "verdict"]
+    assert {line.split()[0] for line in table[1:]} == set(experiment.list_experiments())
+    assert {line.split()[-1] for line in table[1:]} <= {"pass", "explained"}
+    for name in experiment.list_experiments():
+        assert {f"{name}.csv", f"{name}.json", f"{name}.png"} <= {p.name for p in tmp_path.iterdir()}

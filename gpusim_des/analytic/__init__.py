@@ -7,7 +7,7 @@ from gpusim_des.analytic.occupancy_curve import OccupancyArrays, OccupancyCurve,
 from gpusim_des.analytic.overlap import Issue, blocking_seconds, launch_interval_seconds, pipeline_seconds
 from gpusim_des.analytic.parallelism import arithmetic_throughput, arithmetic_warps_needed
 from gpusim_des.analytic.pcie import Link, copy_bandwidth, copy_seconds, half_bandwidth_bytes, link
-from gpusim_des.analytic.quantization import Quantization, matmul_quantization
+from gpusim_des.analytic.quantization import Quantization, matmul_quantization, matmul_utilisation
 from gpusim_des.analytic.queueing import md1_queue_length, md1_wait
 from gpusim_des.analytic.roofline import Roofline, roofline
 from gpusim_des.analytic.roofs import Roofs, counted_operations, intensity, roofs
@@ -19,7 +19,7 @@ from gpusim_des.analytic.tiling import (
     matmul_loads,
     tile_efficiency,
 )
-from gpusim_des.analytic.waves import Waves, waves
+from gpusim_des.analytic.waves import Waves, wave_count, wave_utilisation, waves
 
 __all__ = [
     "Change",
@@ -56,6 +56,7 @@ __all__ = [
     "matmul_intensity",
     "matmul_loads",
     "matmul_quantization",
+    "matmul_utilisation",
     "md1_queue_length",
     "md1_wait",
     "next_better",
@@ -66,6 +67,8 @@ __all__ = [
     "roofs",
     "tile_efficiency",
     "warps_needed",
+    "wave_count",
+    "wave_utilisation",
     "waves",
     "what_if",
 ]

@@ -33,11 +33,15 @@ def curve(function: Callable[P, float]) -> Callable[P, Any]:
 
     @functools.wraps(function)
     def wrapped(*positional: P.args, **named: P.kwargs) -> Any:
-        if any(isinstance(value, (np.ndarray, list, tuple, range)) for value in (*positional, *named.values())):
+        if any(_is_array(value) for value in (*positional, *named.values())):
             return over_arrays(*positional, **named)
         return function(*positional, **named)
 
     return wrapped
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, (str, bytes))
 
 
 def require(rule: str, within: Callable[[float], bool], **arguments: Any) -> None:

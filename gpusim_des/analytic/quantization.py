@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusim_des.analytic.arguments import whole
+from gpusim_des.analytic.arguments import Curve, curve, whole
 from gpusim_des.analytic.waves import Waves, waves
 from gpusim_des.grid import cdiv
 
@@ -70,3 +70,20 @@ def matmul_quantization(m: int, n: int, *, tile_m: int, tile_n: int, sms: int, b
     high, wide = whole("tile_m", tile_m), whole("tile_n", tile_n)
     tiles = cdiv(rows, high) * cdiv(columns, wide)
     return Quantization(tiles, waves(tiles, blocks_per_sm, sms), rows * columns / (tiles * high * wide))
+
+
+@curve
+def matmul_utilisation(
+    m: Curve, n: Curve, *, tile_m: Curve, tile_n: Curve, sms: Curve, blocks_per_sm: Curve = 1
+) -> float:
+    """Useful share of a matrix product's time by tiles and waves, 0…1, also over arrays of sizes.
+
+    Arguments, errors and references are those of `matmul_quantization`.
+
+    Examples
+    --------
+    >>> sizes = [1792, 1793]
+    >>> matmul_utilisation(sizes, sizes, tile_m=256, tile_n=128, sms=108).round(3)
+    array([0.907, 0.454])
+    """
+    return matmul_quantization(m, n, tile_m=tile_m, tile_n=tile_n, sms=sms, blocks_per_sm=blocks_per_sm).utilisation

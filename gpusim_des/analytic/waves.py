@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusim_des.analytic.arguments import whole
+from gpusim_des.analytic.arguments import Curve, curve, whole
 
 
 @dataclass(frozen=True)
@@ -63,3 +63,31 @@ def waves(blocks: int, blocks_per_sm: int, sms: int) -> Waves:
     total = whole("blocks", blocks)
     per_wave = whole("blocks_per_sm", blocks_per_sm) * whole("sms", sms)
     return Waves(blocks_per_wave=per_wave, full=total // per_wave, tail_blocks=total % per_wave)
+
+
+@curve
+def wave_count(blocks: Curve, blocks_per_sm: Curve, sms: Curve) -> int:
+    """Waves of a grid, the tail included: the staircase ``⌈blocks / (blocks_per_sm × sms)⌉``.
+
+    Arguments, errors and references are those of `waves`; here they may be arrays.
+
+    Examples
+    --------
+    >>> wave_count([1, 108, 109, 216, 217], blocks_per_sm=1, sms=108)
+    array([1, 1, 2, 2, 3])
+    """
+    return waves(blocks, blocks_per_sm, sms).count
+
+
+@curve
+def wave_utilisation(blocks: Curve, blocks_per_sm: Curve, sms: Curve) -> float:
+    """Share of the slots that all waves fill, 0…1: the saw-tooth of wave quantization.
+
+    Arguments, errors and references are those of `waves`; here they may be arrays.
+
+    Examples
+    --------
+    >>> wave_utilisation([54, 108, 109, 216], blocks_per_sm=1, sms=108).round(3)
+    array([0.5  , 1.   , 0.505, 1.   ])
+    """
+    return waves(blocks, blocks_per_sm, sms).utilisation
