@@ -12,7 +12,8 @@ from gpusim_des import analytic
 from gpusim_des.errors import LaunchError
 from gpusim_des.gpu import GPU, list_gpus, load_gpu
 from gpusim_des.timeline import Timeline
-from gpusim_des.timing.simulate import Engine, simulate
+from gpusim_des.timing.choice import Engine
+from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import KernelTrace
 from tests.programs import chain, warp
 
