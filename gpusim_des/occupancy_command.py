@@ -59,9 +59,7 @@ def run(options: argparse.Namespace) -> int:
         raise LaunchError(f"--{read} takes the registers from the file: leave out --sweep, --plot and --registers")
     if options.profiler is not None:
         if options.threads is not None or options.shared:
-            raise LaunchError(
-                "--profiler takes blocks and shared memory from the trace: leave out --threads and --shared"
-            )
+            raise LaunchError("--profiler takes all of a launch from the trace: leave out --threads and --shared")
         return _profiler(options)
     if options.threads is None:
         reason = f"--{read} does not say how large blocks are" if read else "an occupancy is that of a block size"
@@ -100,7 +98,7 @@ def _typed(options: argparse.Namespace) -> int:
 
 def _compiled(options: argparse.Namespace, tool: str) -> int:
     from gpusim_des import occupancy_report as report  # noqa: PLC0415 - as above
-    from gpusim_des.gpu import named_capability, sm_limits  # noqa: PLC0415
+    from gpusim_des.gpu import named_capability, occupancy, sm_limits  # noqa: PLC0415
     from gpusim_des.readers import read_cuobjdump, read_ptxas  # noqa: PLC0415
 
     text = _text(getattr(options, tool))
@@ -120,6 +118,9 @@ def _compiled(options: argparse.Namespace, tool: str) -> int:
         if given is None and capability is None:
             raise ReadError(f"the dump does not say what {kernel.name!r} was compiled for: give --gpu")
         pairs.append((kernel, given or sm_limits(str(capability))))
+    for limits in dict.fromkeys(limits for _, limits in pairs):
+        # What was typed in is refused outright; a kernel that makes it too much is told so in its row.
+        occupancy(limits, options.threads, 0, options.shared, options.carveout, options.barriers)
     rows = report.compiled_rows(pairs, _asked(options, pairs[0][1]))
     head = f"{options.threads} threads per block" + f", {options.shared:,} B of dynamic shared memory" * bool(
         options.shared
@@ -136,14 +137,16 @@ def _profiler(options: argparse.Namespace) -> int:
 
     trace = read_profiler(options.profiler)
     given = None if options.gpu is None else sm_limits(options.gpu)
-    kernels = []
+    kernels, elsewhere = [], False
     for kernel in trace.kernels:
         device = trace.devices.get(kernel.device)
         if given is None and device is None:
             raise ReadError(f"{options.profiler}: the trace does not describe its device {kernel.device}: give --gpu")
         limits = given or sm_limits(device.compute_capability if device else "")
-        kernels.append((kernel, limits, limits.sms if isinstance(limits, GPU) else device.sms if device else None))
-    rows = report.profiled_rows(kernels)
+        sms = limits.sms if isinstance(limits, GPU) else device.sms if device else None
+        elsewhere |= device is not None and (limits.compute_capability, sms) != (device.compute_capability, device.sms)
+        kernels.append((kernel, limits, sms))
+    rows = report.profiled_rows(kernels, elsewhere=elsewhere)
     names = [report.title(given)] if given else [f"{d.name} ({d.compute_capability})" for d in trace.devices.values()]
     _say(options, rows, f"{', '.join(dict.fromkeys(names))}\n\n{report.profiled_table(rows)}")
     return 0

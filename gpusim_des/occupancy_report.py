@@ -59,10 +59,13 @@ def one_launch(asked: Asked) -> str:
     """Limits, limiter and what would help, as text."""
     limits, result = asked.limits, occupancy(*asked.arguments)
     shared = f"{asked.shared_bytes:,} B of shared memory per block"
-    resident = f"{result.active_warps} of {limits.max_warps_per_sm} warps, {result.blocks_per_sm} blocks per SM"
+    resident = (
+        f"{result.active_warps} of {limits.max_warps_per_sm} warps, {_count(result.blocks_per_sm, 'block')} per SM"
+    )
     share = f"{100 * result.occupancy:.4g}%"
+    shape = f"{_count(asked.threads, 'thread')} per block, {_count(asked.registers, 'register')} per thread, {shared}"
     lines = [
-        f"{title(limits)}: {asked.threads} threads per block, {asked.registers} registers per thread, {shared}",
+        f"{title(limits)}: {shape}",
         "",
         f"occupancy      {share}   {resident}",
         f"limited by     {named_limiters(result)}",
@@ -104,9 +107,15 @@ def _why(name: str, asked: Asked, result: Occupancy) -> str:
     return "slots of an SM"
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
 def _gain(change: Change) -> str:
     then = change.occupancy
-    return f"{then.blocks_per_sm} blocks, {100 * then.occupancy:.4g}% (then limited by {named_limiters(then)})"
+    return (
+        f"{_count(then.blocks_per_sm, 'block')}, {100 * then.occupancy:.4g}% (then limited by {named_limiters(then)})"
+    )
 
 
 def one_launch_json(asked: Asked) -> dict[str, Any]:
@@ -226,11 +235,14 @@ def compiled_table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def profiled_rows(kernels: Sequence[tuple[ProfiledKernel, SMLimits, int | None]]) -> list[dict[str, Any]]:
+def profiled_rows(
+    kernels: Sequence[tuple[ProfiledKernel, SMLimits, int | None]], *, elsewhere: bool
+) -> list[dict[str, Any]]:
     """Occupancy, limiter and waves of every kernel of a trace, beside the profiler's own figure.
 
     The profiler's figure is an estimate that looks at the grid, too: blocks per SM, or as many as the grid has for each
-    SM, times threads over the most threads of an SM. ``estimate`` is the same by the rules of this package.
+    SM, times threads over the most threads of an SM. ``estimate`` is the same by the rules of this package. The two are
+    compared unless the rows ask for a GPU `elsewhere`, other than that of the trace.
     """
     rows = []
     for kernel, limits, sms in kernels:
@@ -257,7 +269,7 @@ def profiled_rows(kernels: Sequence[tuple[ProfiledKernel, SMLimits, int | None]]
             row["waves"] = waves(kernel.blocks, result.blocks_per_sm, sms).exact
             resident = min(result.blocks_per_sm, kernel.blocks / sms)
             row["estimate"] = resident * kernel.threads / limits.max_threads_per_sm
-        row["note"] = _note(kernel, row["estimate"])
+        row["note"] = _note(kernel, None if elsewhere else row["estimate"])
     return rows
 
 

@@ -162,6 +162,8 @@ def _title(curve: OccupancyCurve) -> str:
     held = {
         "block": f"{curve.threads[0]} threads per block",
         "registers": f"{curve.registers[0]} registers per thread",
-        "shared": f"{curve.shared_bytes[0] / 1024:,.4g} KiB of shared memory per block",
+        "shared": f"{curve.shared_bytes[0] / 1024:,.4g} KiB of shared memory per block"
+        if curve.shared_bytes[0]
+        else "no shared memory",
     }
     return f"Occupancy on {curve.limits.name}: " + ", ".join(text for name, text in held.items() if name != curve.axis)
