@@ -6,6 +6,7 @@ to be closed. For a window pass the Axes of ``plt.subplots(layout="constrained")
 Matplotlib is imported at the first figure, not with the package.
 """
 
+from gpusim_des.views.bars import bars
 from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
 from gpusim_des.views.comparison import Panel, comparison
 from gpusim_des.views.curves import Curve, curves
@@ -13,6 +14,7 @@ from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
+from gpusim_des.views.side_by_side import side_by_side
 from gpusim_des.views.stalls import stalls
 from gpusim_des.views.streams import compare_streams, stream_timeline
 from gpusim_des.views.timeline import timeline
@@ -26,6 +28,7 @@ __all__ = [
     "LatencyRow",
     "Panel",
     "Style",
+    "bars",
     "chrome_trace",
     "compare_streams",
     "comparison",
@@ -35,6 +38,7 @@ __all__ = [
     "occupancy_curve",
     "save",
     "save_chrome_trace",
+    "side_by_side",
     "stalls",
     "stream_timeline",
     "timeline",
