@@ -192,7 +192,11 @@ class CompiledEngine(SimpyEngine):
         at_once = self.gpu.sub_partitions * (self.gpu.load_store_queue_depth + 1)
         block = run.demand.warps * (2 * batch.slots + 2 * at.PHASE_WORDS * batch.phases + 256)
         told = self.gpu.max_warps_per_sm * (batch.longest + 64) if self._watched else self.gpu.max_blocks_per_sm
-        gpu.need_margin((1 << 14) + at_once * (64 * batch.widest + 64) + block + at.LOG_WORDS * told)
+        # A small heap that is full moves to a stretch of four words for every pair, and may be up to half empty then:
+        # acknowledgements on their way to an SM, one for every sector at most, and its warps that wait.
+        on_the_way = max(int(gpu.words[at.BUFFER_SECTORS]), 4 * batch.widest)
+        heaps = 8 * (on_the_way + self.gpu.max_warps_per_sm)
+        gpu.need_margin((1 << 14) + at_once * (64 * batch.widest + 64) + block + heaps + at.LOG_WORDS * told)
         gpu.make_room(4 * len(batch.words) + 16 * warps)
         wanted = batch.blocks * WORDS_AT_ONCE // len(batch.words)
         most = min(2 * batch.blocks + 8, WARPS_AT_ONCE // run.demand.warps)
