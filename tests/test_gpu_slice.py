@@ -170,7 +170,7 @@ def test_refuses_a_wrong_change(changes: dict[str, object], message: str) -> Non
         ({"sub_partitions": 255}, r"sm.sub_partitions \(sub_partitions = 255\): must be at most 254$"),
         ({"dram_channels": 0}, r"memory.dram_channels \(dram_channels = 0\): must be at least 1$"),
         ({"dram_channels": 1 << 13}, r"memory.dram_channels \(dram_channels = 8192\): must be at most 4096$"),
-        ({"load_store_queue_depth": 1 << 13}, r"load_store_queue_depth = 8192\): must be at most 4096$"),
+        ({"load_store_queue_depth": 257}, r"load_store_queue_depth = 257\): must be at most 256$"),
         ({"barrier_latency": -1}, r"front_end.barrier_latency \(barrier_latency_cycles = -1\): must be at least 0$"),
         ({"dram_latency": 1 << 25}, r"memory.dram_latency \(dram_latency_cycles = 33554432\): must be at most 1677"),
         ({"fp64_latency_cycles": 1 << 25}, r"pipes.fp64 \(fp64_latency_cycles = 33554432\): must be at most 16777216"),

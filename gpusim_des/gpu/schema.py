@@ -133,7 +133,7 @@ KEYS: tuple[Key, ...] = (
     _cycles("front_end", "branch_latency"),
     _cycles("front_end", "block_start", minimum=0),
     _cycles("front_end", "block_end", minimum=0),
-    *_count("front_end", "load_store_queue_depth", most=1 << 12),
+    *_count("front_end", "load_store_queue_depth", most=1 << 8),
     Key("front_end", "dispatch_interval", "dispatch_interval_fs", "time", "s"),
     *(Key("tensor", name, f"tensor_{name}", "count", minimum=0) for name in TENSOR_TYPES),
     Key("tensor", "latency", "tensor_latency_cycles", "quantity", "cycles"),

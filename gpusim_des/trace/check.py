@@ -65,10 +65,13 @@ class StreamSizes(NamedTuple):
 
 
 def _numbers(what: str, array: NDArray[Any], length: int | None = None, dimensions: int = 1) -> Array:
-    """Return an array of whole numbers; too large ones come out negative."""
-    if not isinstance(array, np.ndarray) or array.ndim != dimensions or array.dtype.kind not in "iu":
+    """Return an array of whole numbers; other unsigned ones than bytes do not mix with signed ones in NumPy."""
+    whole = isinstance(array, np.ndarray) and (array.dtype.kind == "i" or array.dtype == np.uint8)
+    if not whole or array.ndim != dimensions:
         shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
-        raise TraceError(f"{what}: must be an array of whole numbers with {dimensions} dimension(s), not {shown}")
+        raise TraceError(
+            f"{what}: must be an array of whole numbers, signed or bytes, with {dimensions} dimension(s), not {shown}"
+        )
     if length is not None and len(array) != length:
         raise TraceError(f"{what} has {len(array)} entries: must have {length}")
     return array.astype(np.int64, copy=False)
