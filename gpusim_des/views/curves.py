@@ -83,7 +83,7 @@ def curves(
     if logarithmic:
         ax.set_xscale("log")
         if len(x) <= 8:
-            ax.set_xticks(x, [f"{value:.3g}" for value in x])
+            ax.set_xticks(x, [f"{value:,.0f}" if value == round(value) else f"{value:.3g}" for value in x])
             ax.set_xticks([], minor=True)
     highest = max(max(*line.simulated, *line.formula) if line.formula else max(line.simulated) for line in lines)
     ax.set_ylim(0, top if top is not None else 1.08 * highest or 1.0)

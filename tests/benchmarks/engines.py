@@ -55,6 +55,12 @@ def chip(*, quick: bool) -> gs.GPU:
     return gs.load_gpu(GPU).slice(sms=4) if quick else gs.load_gpu(GPU)
 
 
+def medians(works: Sequence[tuple[Any, ...]], runs: int) -> list[float]:
+    """CPU time of some works (arguments of `play`), in seconds: they take turns, so that all see the same machine."""
+    times = [[play(*work).cpu for work in works] for _ in range(runs)]
+    return [median(seconds) for seconds in zip(*times, strict=True)]
+
+
 def play(gpu: gs.GPU, launch: gs.Launch, engine: Engine, caches: Caches) -> Speed:
     return clock(partial(simulate, gpu, [launch.trace], engine=engine, caches=caches, detail="kernel"))
 
@@ -118,24 +124,23 @@ def rates(*, quick: bool) -> list[dict[str, Any]]:
 def grid(*, quick: bool) -> list[dict[str, Any]]:
     """Cost of an instruction against the size of the grid: level if cost grows as the work does."""
     gpu = chip(quick=quick)
-    largest, largest_simpy = (12, 10) if quick else (24, 18)
+    powers, largest_simpy = ((10, 13), 1 << 10) if quick else ((16, 25), 1 << 18)
     print(f"\nvector add on {gpu.title}: CPU time per warp instruction, ns\n{'threads':>12}{'warp instr.':>14}", end="")
-    print("".join(f"{engine + ', ' + caches:>16}" for engine in ("compiled", "simpy") for caches in BOTH))
+    ways = [(engine, caches) for engine in ("compiled", "simpy") for caches in BOTH]
+    print("".join(f"{engine + ', ' + caches:>16}" for engine, caches in ways))
+    launches = {1 << power: one_launch(gpu, add_vectors, 1 << power) for power in range(*powers, 2)}
+    found: dict[tuple[int, str, str], float] = {}
+    for engine, runs in (("compiled", RUNS), ("simpy", 1)):
+        keys = [(n, engine, caches) for n in launches if engine == "compiled" or n <= largest_simpy for caches in BOTH]
+        works = [(gpu, launches[n], engine, caches) for n, _, caches in keys]
+        found.update(zip(keys, medians(works, runs), strict=True))
     rows = []
-    for power in range(10 if quick else 16, largest + 1, 2):
-        launch = one_launch(gpu, add_vectors, 1 << power)
+    for n, launch in launches.items():
         count = launch.counters.warp_instructions
-        row: dict[str, Any] = {"threads": 1 << power}
-        for engine in ("compiled", "simpy"):
-            for caches in BOTH:
-                if engine == "simpy" and power > largest_simpy:
-                    continue
-                seconds = [play(gpu, launch, engine, caches).cpu for _ in range(RUNS if engine == "compiled" else 1)]
-                row[f"{engine}, {caches}"] = 1e9 * median(seconds) / count
-        rows.append(row)
-        costs = (row.get(f"{engine}, {caches}") for engine in ("compiled", "simpy") for caches in BOTH)
-        shown = "".join(f"{'-':>16}" if cost is None else f"{cost:16,.0f}" for cost in costs)
-        print(f"{1 << power:12,}{count:14,}{shown}")
+        costs = {f"{e}, {c}": 1e9 * found[n, e, c] / count for e, c in ways if (n, e, c) in found}
+        rows.append({"threads": n, **costs})
+        shown = "".join(f"{costs[f'{e}, {c}']:16,.0f}" if (n, e, c) in found else f"{'-':>16}" for e, c in ways)
+        print(f"{n:12,}{count:14,}{shown}")
     return rows
 
 
@@ -145,17 +150,17 @@ def sms(*, quick: bool) -> list[dict[str, Any]]:
     length = 4 if quick else 4096
     print(f"\n16 blocks of 256 threads, {length:,} multiply-adds each: CPU time per warp instruction, ns")
     print(f"{'SMs':>6}{'idle':>6}{'compiled':>12}{'simpy':>12}")
+    gpus = [whole.replace(sms=number) for number in ((16, 32) if quick else (16, 33, 66, 132, 264))]
+    launches = [one_launch(gpu, run_chains, 16 * 256, 1, length) for gpu in gpus]
+    costs = {
+        engine: medians([(gpu, launch, engine, "on") for gpu, launch in zip(gpus, launches, strict=True)], runs)
+        for engine, runs in (("compiled", 1 if quick else 3 * RUNS), ("simpy", 1))
+    }
     rows = []
-    for number in (16, 32) if quick else (16, 33, 66, 132, 264):
-        gpu = whole.replace(sms=number)
-        launch = one_launch(gpu, run_chains, 16 * 256, 1, length)
-        count = launch.counters.warp_instructions
-        cost = {}
-        for engine in ("compiled", "simpy"):
-            runs = RUNS if engine == "compiled" else 1
-            cost[engine] = 1e9 * median(play(gpu, launch, engine, "on").cpu for _ in range(runs)) / count
-        rows.append({"sms": number, **cost})
-        print(f"{number:6d}{number - 16:6d}{cost['compiled']:12,.0f}{cost['simpy']:12,.0f}")
+    for gpu, launch, compiled, simpy in zip(gpus, launches, *costs.values(), strict=True):
+        scale = 1e9 / launch.counters.warp_instructions
+        rows.append({"sms": gpu.sms, "compiled": scale * compiled, "simpy": scale * simpy})
+        print(f"{gpu.sms:6d}{gpu.sms - 16:6d}{scale * compiled:12,.0f}{scale * simpy:12,.0f}")
     return rows
 
 
@@ -213,22 +218,25 @@ def peak() -> float:
 
 
 FIRST_RUN = """
-import time
-start = time.perf_counter()
+import json, time
+def now():
+    return time.process_time(), time.perf_counter()
+start = now()
 import gpusim_des as gs
-imported = time.perf_counter()
+imported = now()
 import numpy as np
 from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import Instruction, KernelTrace, OpClass, WarpTrace
 trace = KernelTrace.of_blocks("k", [[WarpTrace.of([Instruction(OpClass.FP32)])]])
 simulate(gs.load_gpu("tiny"), [trace], engine="{engine}")
-print(imported - start, time.perf_counter() - imported)
+print(json.dumps([start, imported, now()]))
 """
 
 
 def start_up(*, quick: bool) -> list[dict[str, Any]]:
-    """Wall time of importing the package, and of the first, tiny simulation of a process."""
-    print("\nstart of a process, wall s: import, and the first simulation")
+    """Importing the package, and the first, tiny simulation of a process."""
+    print(f"\n{'start of a process, seconds':<34}{'import':>14}{'first simulation':>20}")
+    print(f"{'':<34}{'CPU':>7}{'wall':>7}{'CPU':>11}{'wall':>9}")
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         ways: list[tuple[str, str, str | None]] = [
@@ -242,9 +250,17 @@ def start_up(*, quick: bool) -> list[dict[str, Any]]:
             environment = {**os.environ, "PYTHONPATH": str(ROOT), **({"NUMBA_CACHE_DIR": cache} if cache else {})}
             command = [sys.executable, "-c", FIRST_RUN.format(engine=engine)]
             said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-            imported, first = (float(word) for word in said.stdout.split()[-2:])
-            rows.append({"name": name, "import": imported, "first": first})
-            print(f"{name:<34}{imported:8.2f}{first:8.2f}")
+            start, imported, end = (Speed(*pair) for pair in json.loads(said.stdout.splitlines()[-1]))
+            row = {
+                "name": name,
+                "import, CPU": imported.cpu - start.cpu,
+                "import, wall": imported.wall - start.wall,
+                "first, CPU": end.cpu - imported.cpu,
+                "first, wall": end.wall - imported.wall,
+            }
+            rows.append(row)
+            print(f"{name:<34}{row['import, CPU']:7.2f}{row['import, wall']:7.2f}", end="")
+            print(f"{row['first, CPU']:11.2f}{row['first, wall']:9.2f}")
     return rows
 
 
