@@ -16,6 +16,8 @@ def test_no_experiment_is_forgotten() -> None:
     assert {p.stem for p in FOLDER.glob("*.py")} == {
         *("copy_overlap", "ilp_vs_tlp", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
         *("coalescing", "copy_overlap", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
+        *("copy_overlap", "ilp_vs_tlp", "latency_hiding", "launch_overhead", "occupancy_sweep", "tiled_matmul"),
+        "wave_quantization",
     }
 
 

@@ -41,6 +41,44 @@ def test_ilp_vs_tlp_loop_of_unknown_length() -> None:
     assert found.instructions == {"fp32": 4 * rounds, "int": 2 * rounds, "branch": rounds}
 
 
+def test_occupancy_sweep_by_hand(tmp_path: Path) -> None:
+    """``tiny``: 16 warp slots, 16,384 registers and 16 KiB on an SM; 64 KiB to read at 64 bytes a nanosecond."""
+    runs, table = load("occupancy_sweep").main("tiny", tmp_path, quick=True)
+
+    fits, _, _, time = table.sections
+    assert {row.label: row.simulated for row in fits.rows} == {
+        "1 load, 64 threads": 8,  # two warps each
+        "1 load, 64 threads, 5 KiB": 3,
+        "1 load, 256 threads": 2,
+        "16 loads, 64 threads": 2,  # 88 registers: 2,816 a warp, two warps in each sub-partition's 8,192
+    }
+    assert fits.verdict == "pass"
+    assert time.passed
+    assert {round(r.limits_us["DRAM"], 3) for r in runs} == {1.024 + 0.2}  # and the latency of the first load
+    small = runs[0]
+    assert small.limits_us["block scheduler"] == pytest.approx(
+        0.255 + small.lone_us
+    )  # 256 blocks, one every nanosecond
+    assert small.limits_us["latency"] == pytest.approx(16 * small.lone_us)
+    fastest = min(runs, key=lambda r: float(r.us))
+    assert fastest.shape.label == "16 loads, 64 threads"  # at a quarter of the warps that a load per thread has
+    assert fastest.us < 0.5 * small.us
+
+
+def test_the_highest_occupancy_is_not_the_fastest() -> None:
+    """On an H100, 64 threads with a load each: the block scheduler cannot fill the SMs."""
+    runs, table = load("occupancy_sweep").main(quick=True)
+
+    by_label = {r.shape.label: r for r in runs}
+    small, few = by_label["1 load, 64 threads"], by_label["16 loads, 256 threads"]
+    assert (small.kernel.theoretical_occupancy, few.kernel.theoretical_occupancy) == (1.0, 0.25)
+    assert small.kernel.achieved_occupancy < 0.2 < few.kernel.achieved_occupancy
+    assert small.us > 6 * few.us
+    assert (small.limiter, few.limiter) == ("block scheduler", "DRAM")
+    assert small.us == pytest.approx(max(small.limits_us.values()), rel=0.001)
+    assert table.passed
+
+
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])
 def test_quick_on_the_default_gpu(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path, quick=True)
