@@ -14,7 +14,15 @@ FOLDER = Path(__file__).resolve().parent.parent / "experiments"
 
 def test_no_experiment_is_forgotten() -> None:
     assert {p.stem for p in FOLDER.glob("*.py")} == {
-        *("coalescing", "copy_overlap", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
+        *(
+            "bank_conflicts",
+            "coalescing",
+            "copy_overlap",
+            "latency_hiding",
+            "launch_overhead",
+            "tiled_matmul",
+            "wave_quantization",
+        ),
     }
 
 
@@ -161,7 +169,9 @@ def test_tiled_matmul_in_two_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["copy_overlap", "latency_hiding", "launch_overhead", "wave_quantization"])
+@pytest.mark.parametrize(
+    "name", ["copy_overlap", "divergence", "latency_hiding", "launch_overhead", "wave_quantization"]
+)
 def test_with_its_defaults(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path)
     assert table.passed
