@@ -18,6 +18,15 @@ def test_no_experiment_is_forgotten() -> None:
         *("coalescing", "copy_overlap", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
         *("copy_overlap", "ilp_vs_tlp", "latency_hiding", "launch_overhead", "occupancy_sweep", "tiled_matmul"),
         "wave_quantization",
+        *(
+            "bank_conflicts",
+            "coalescing",
+            "copy_overlap",
+            "latency_hiding",
+            "launch_overhead",
+            "tiled_matmul",
+            "wave_quantization",
+        ),
     }
 
 
@@ -172,7 +181,9 @@ def test_tiled_matmul_in_two_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["copy_overlap", "latency_hiding", "launch_overhead", "wave_quantization"])
+@pytest.mark.parametrize(
+    "name", ["copy_overlap", "divergence", "latency_hiding", "launch_overhead", "wave_quantization"]
+)
 def test_with_its_defaults(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path)
     assert table.passed

@@ -47,3 +47,37 @@ def test_coalescing(gpu: str | None, tmp_path: Path) -> None:
     assert {row.label for row in time.rows if row.verdict == "explained"} == {
         *("offset 1, with caches", "AoS, all fields, with caches"),
     }
+
+
+@pytest.mark.parametrize("gpu", ["tiny", None])
+def test_bank_conflicts(gpu: str | None, tmp_path: Path) -> None:
+    table = check_quick("bank_conflicts", gpu, tmp_path)
+
+    passes, cycles, chain = table.sections
+    counted = [int(row.simulated) for row in passes.rows]  # of strides 0, 1, 2, 4, 8, 16, 32 and 33
+    assert counted[:8] == [1, 1, 2, 4, 8, 16, 32, 1]
+    assert counted[8:16] == [2, 2, 4, 8, 16, 32, 32, 2]  # 8 bytes: two halves of a warp
+    assert counted[16:] == [4, 4, 8, 16, 32, 32, 32, 4]
+    assert {row.label.split(", ")[1] for row in passes.rows if row.verdict == "explained"} == {"stride 0"}
+    assert {row.label for row in cycles.rows if row.verdict == "explained"} == {row.label for row in chain.rows}
+    latency = gs.load_gpu(gpu or "h100-sxm").shared_latency_cycles
+    assert [row.simulated for row in chain.rows] == pytest.approx([latency + p for p in (0, 1, 31, 0)], rel=1e-6)
+
+
+@pytest.mark.parametrize("gpu", ["tiny", None])
+def test_divergence(gpu: str | None, tmp_path: Path) -> None:
+    table = check_quick("divergence", gpu, tmp_path)
+
+    instructions, threads, time, chain = table.sections
+    warps = gs.load_gpu(gpu or "h100-sxm").max_threads_per_block // 32
+    counted = {row.label: row.simulated for row in instructions.rows}
+    assert [counted[f"thread number mod {k}"] for k in (1, 4, 16)] == [warps * k * 64 for k in (1, 4, 16)]
+    assert counted["warp number mod 4"] == warps * 64  # all lanes of a warp go one way
+    assert counted["loop, 6 rounds each"] == counted["loop, one lane 6, others 1"] == warps * 6 * (128 + 3)
+    assert counted["loop, the same, sorted"] < 0.7 * counted["loop, random, 1 to 6"]
+    assert [row.simulated for row in threads.rows][:5] == pytest.approx([32, 8, 2, 32, 8], rel=1e-12)
+    cycles = {row.label: row.simulated for row in time.rows}
+    assert cycles["thread number mod 16"] > 15.9 * cycles["thread number mod 1"]
+    assert cycles["warp number mod 4"] == pytest.approx(cycles["thread number mod 1"])
+    assert [row.label for row in time.rows if row.verdict == "explained"] == [row.label for row in chain.rows]
+    assert chain.rows[0].simulated == pytest.approx(4 * 64 * 4)  # four ways, four cycles an instruction
