@@ -12,24 +12,6 @@ from gpusim_des.gpu import list_gpus
 FOLDER = Path(__file__).resolve().parent.parent / "experiments"
 
 
-def test_no_experiment_is_forgotten() -> None:
-    assert {p.stem for p in FOLDER.glob("*.py")} == {
-        *("copy_overlap", "ilp_vs_tlp", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
-        *("coalescing", "copy_overlap", "latency_hiding", "launch_overhead", "tiled_matmul", "wave_quantization"),
-        *("copy_overlap", "ilp_vs_tlp", "latency_hiding", "launch_overhead", "occupancy_sweep", "tiled_matmul"),
-        "wave_quantization",
-        *(
-            "bank_conflicts",
-            "coalescing",
-            "copy_overlap",
-            "latency_hiding",
-            "launch_overhead",
-            "tiled_matmul",
-            "wave_quantization",
-        ),
-    }
-
-
 def test_the_gallery_is_complete() -> None:
     gallery = (FOLDER / "README.md").read_text()
     for name in list_experiments():
