@@ -19,6 +19,9 @@ from gpusim_des.trace import GLOBAL_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES
 CACHE_LINE = 64
 """Bytes of a line of the processor's cache."""
 
+LARGEST_STEP = 1 << 26
+"""Words by which an array grows at most, where it does not have to: half a gigabyte."""
+
 L1_ROWS, SLICE_ROWS = 1 << 12, 1 << 16
 """Most rows of a cache's table of lines; a cache with more lines has several in a row."""
 
@@ -345,7 +348,7 @@ def _grown(array: NDArray[np.int64], used: int, more: int) -> NDArray[np.int64]:
     """Return the array, or a longer copy if it has fewer than so many words behind those that are used."""
     if used + more <= len(array):
         return array
-    longer = _zeros(max(used + more, 2 * len(array)))
+    longer = _zeros(max(used + more, len(array) + min(len(array), LARGEST_STEP)))
     # What was never written costs no memory: it is not copied.
     longer[:used] = array[:used]
     return longer
