@@ -79,6 +79,31 @@ def test_the_highest_occupancy_is_not_the_fastest() -> None:
     assert table.passed
 
 
+def test_little_law(tmp_path: Path) -> None:
+    points, table = load("little_law").main("tiny", tmp_path, quick=True)
+
+    assert [(p.warps, p.lists, p.flights) for p in points] == [(4, 1, 8), (12, 1, 24), (16, 1, 32), (16, 4, 128)]
+    plain, queued, measured, wait = table.sections
+    assert [row.verdict for row in plain.rows] == ["pass", "pass", "pass", "explained"]  # the knee is at 104 loads
+    assert plain.rows[0].formula == pytest.approx(
+        8 * 128 / 208
+    )  # GB/s: 200 cycles, 4 × 2 to serve the line less 2, port
+    assert plain.rows[-1].formula == pytest.approx(64)
+    assert queued.verdict == measured.verdict == "pass"
+    assert abs(measured.worst_difference) < 0.01
+    assert [row.verdict for row in wait.rows] == ["pass", "pass", "pass", "explained"]
+    assert {p.name for p in tmp_path.iterdir()} == {"little_law.png", "little_law_wait.png"}
+
+
+@pytest.mark.parametrize("flights", [1.0, 30.0, 100.0, 1000.0])
+def test_bandwidth_with_queues_solves_its_equation(flights: float) -> None:
+    """The closed form against the formula of the queue: in flight are those in the latency, and those that wait."""
+    dram = load("little_law").Channels(number=4, service=8.0, latency=208.0, bandwidth_gbs=64.0)
+    per_cycle = dram.queued(flights)
+    wait = gs.analytic.md1_wait(dram.utilisation(per_cycle), dram.service)
+    assert per_cycle * (dram.latency + wait) == pytest.approx(flights)
+
+
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])
 def test_quick_on_the_default_gpu(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path, quick=True)
