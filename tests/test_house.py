@@ -12,6 +12,7 @@ FLOORS = {
     "units": 0,
     "grid": 0,
     "spill": 0,
+    "statistics": 0,
     "timeline": 0,
     "trace": 1,
     "gpu": 1,
