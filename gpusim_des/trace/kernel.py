@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import TraceError
-from gpusim_des.grid import WARP_SIZE, LaunchConfig
+from gpusim_des.grid import WARP_SIZE, Dim3, LaunchConfig
 from gpusim_des.spill import ArrayStore
+from gpusim_des.trace.sample import Sample
 from gpusim_des.trace.warp import Footprint, Stream, WarpTrace
 
 
@@ -116,6 +117,8 @@ class KernelTrace:
         self.registers = registers
         self.shared_bytes = shared_bytes
         self.assumptions = assumptions
+        self.sample: Sample | None = None
+        """Which blocks were executed and are to be played; ``None``: all of them."""
         self.streams: list[Stream] = []
         self._stream_numbers: dict[bytes, int] = {}
         self._store = ArrayStore(memory_limit_bytes)
@@ -140,6 +143,10 @@ class KernelTrace:
         self._chunk_of[blocks] = self._store.put(*chunk.arrays())
         self._row_of[blocks] = np.arange(len(blocks), dtype=np.int32)
 
+    def index_of(self, block: int) -> Dim3:
+        """Place of a block in the grid, for messages."""
+        return self.config.grid.at(block)
+
     def block(self, block: int) -> list[WarpTrace]:
         """Warps of block number `block`, in order."""
         chunk, footprints = self._chunk(block)
@@ -162,6 +169,14 @@ class KernelTrace:
         numbers = self._chunk_of[first : first + count]
         together = int(np.argmin(np.append(numbers == numbers[0], False)))
         return chunk, self._row_of[first : first + together]
+
+    def by_chunk(self, blocks: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], TraceChunk, NDArray[np.int32]]]:
+        """Look some blocks up chunk by chunk: their positions in `blocks`, the chunk, and their rows there."""
+        chunks = self._chunk_of[blocks]
+        for number in np.unique(chunks):
+            here = np.flatnonzero(chunks == number)
+            chunk, _ = self._chunk(int(blocks[here[0]]))
+            yield here, chunk, self._row_of[blocks[here]]
 
     def _chunk(self, block: int) -> tuple[TraceChunk, dict[int, Footprint]]:
         """Open the chunk of a block; returns it with the footprints that were looked at."""
