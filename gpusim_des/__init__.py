@@ -19,6 +19,7 @@ from gpusim_des.errors import (
     ModelError,
     PageableCopyWarning,
     PendingWorkWarning,
+    SampledResultWarning,
     SimError,
     SimulationInterrupted,
     StreamError,
@@ -27,6 +28,7 @@ from gpusim_des.errors import (
 )
 from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.estimated_counters import EstimatedCounters
 from gpusim_des.functional.fragments import Fragment
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.stream_races import StreamRace
@@ -39,7 +41,7 @@ from gpusim_des.launch import launch
 from gpusim_des.launched import Launch
 from gpusim_des.simulation import Simulation
 from gpusim_des.streams import Event, Stream
-from gpusim_des.timeline import KernelTiming, Timeline, WarpState
+from gpusim_des.timeline import KernelTiming, SampledTime, Timeline, WarpState
 
 __version__ = "0.1.0"
 
@@ -58,6 +60,7 @@ __all__ = [
     "DeviceArray",
     "DeviceMemoryError",
     "Dim3",
+    "EstimatedCounters",
     "Event",
     "Fragment",
     "Graph",
@@ -71,6 +74,8 @@ __all__ = [
     "ModelError",
     "PageableCopyWarning",
     "PendingWorkWarning",
+    "SampledResultWarning",
+    "SampledTime",
     "SimError",
     "Simulation",
     "SimulationInterrupted",

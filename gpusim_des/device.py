@@ -13,9 +13,10 @@ from gpusim_des.device_work import Done, Work
 from gpusim_des.errors import CycleLimitError, DeviceMemoryError, LaunchError, SimulationInterrupted, StreamError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
-from gpusim_des.functional.executor import execute
+from gpusim_des.functional.executor import Sampling, execute
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.sampling import SampleSize, checked
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.source import caller
 from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
@@ -29,6 +30,7 @@ from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import Progress
 from gpusim_des.timing.simulate import Caches, simulate
 from gpusim_des.trace import KernelTrace, LaunchKernel
+from gpusim_des.units import FS_PER_S
 
 DefaultStream = Literal["legacy", "per-thread"]
 
@@ -88,6 +90,7 @@ class Device(StreamFace):
         stream: Stream | None = None,
         count: Counting = "auto",
         vectorize: bool | None = None,
+        sample: SampleSize | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Launch:
         """Run a kernel now: results in device memory, counters and trace in the `Launch` that comes back.
@@ -115,13 +118,19 @@ class Device(StreamFace):
         vectorize
             For thread style: ``None`` runs many threads at once where the kernel allows it, ``False`` one after the
             other (the reference, a thousand times slower), ``True`` refuses a kernel that cannot be vectorized.
+        sample
+            ``None`` executes all blocks. A number of waves (as many blocks as the GPU holds at a time), at least 6, or
+            ``"auto"`` executes a part of them and estimates the rest, with bounds of the errors: counters here, times
+            in `simulate`. Arrays that the kernel writes are poison where blocks were left out, and copies of them warn.
+            A grid that is not larger than the sample is executed whole; the launch's ``notice`` says so.
         progress
-            Called with the blocks done and the blocks in all.
+            Called with the blocks done and the blocks in all; a sample ends before all are done.
 
         Raises
         ------
         LaunchError
-            For a launch that the GPU would refuse, also because not one of its blocks fits on an SM.
+            For a launch that the GPU would refuse, also because not one of its blocks fits on an SM. For a sample of a
+            kernel that uses results of atomic operations, by which blocks depend on each other.
         KernelError
             For a wrong kernel; `BoundsError`, `MaskError` and `DeadlockError` are its kinds.
         DeviceMemoryError
@@ -146,17 +155,19 @@ class Device(StreamFace):
         for name, value in arguments.items():
             self._check_argument(kernel, name, value)
         self._refuse_launch_from_kernel(kernel)
+
         assumed = () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
         where = self._host.stream_of(stream)
         limits = SharedLimits(
             self.gpu.shared_bytes_per_block, self.gpu.shared_bytes_per_block_optin, int(dynamic_shared)
         )
+        sampling = self._sampling(sample, shape)
         site = caller()
 
         def run(number: int) -> Done:
             self._running = kernel.name
             try:
-                counters, trace, vectorized, uses = execute(
+                did = execute(
                     kernel,
                     config,
                     arguments,
@@ -166,11 +177,21 @@ class Device(StreamFace):
                     assumptions=assumed,
                     progress=progress,
                     vectorize=vectorize,
+                    sampling=sampling,
+                    watch_writes=any(array.missing is not None for array in self._memory.live),
                 )
             finally:
                 self._running = None
-            done = Launch(kernel.name, config, counters, trace, vectorized)
-            return Done(LaunchKernel(number, trace=trace, line=site.line), uses, done)
+            done = Launch(
+                kernel.name,
+                config,
+                did.counters,
+                did.trace,
+                did.vectorized,
+                incomplete=did.incomplete,
+                unsampled=did.unsampled,
+            )
+            return Done(LaunchKernel(number, trace=did.trace, line=site.line), did.uses, done, notes=did.notes)
 
         arrays = tuple(value for value in arguments.values() if isinstance(value, DeviceArray))
         done = self._host.issue(where, Work(f"kernel {kernel.name!r}", site, arrays, run))
@@ -178,6 +199,19 @@ class Device(StreamFace):
             return done.launch
         empty = KernelTrace(kernel.name, config, registers=int(used), assumptions=assumed)
         return Launch(kernel.name, config, Counters(), empty, captured=True)
+
+    def _sampling(self, sample: SampleSize | None, shape: tuple[int, int, int]) -> Sampling | None:
+        """What the choice of a sample depends on; `shape`: threads, registers per thread, dynamic shared memory."""
+        if sample is None:
+            return None
+        threads, registers, dynamic = shape
+
+        def wave_of(static_bytes: int) -> int:
+            return occupancy(self.gpu, threads, registers, dynamic + static_bytes).blocks_per_sm * self.gpu.sms
+
+        slots = self.gpu.sms * self.gpu.sub_partitions
+        moved = self.gpu.dram_bandwidth_bytes_per_s * self.gpu.sm_period_fs / (slots * FS_PER_S)
+        return Sampling(checked(sample), wave_of, self.gpu.l2_bytes, moved)
 
     def _refuse_launch_from_kernel(self, kernel: KernelFunction) -> None:
         if self._running is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import DeviceMemoryError
-from gpusim_des.functional import pinned
+from gpusim_des.functional import left_out, pinned
 from gpusim_des.functional.allocator import DeviceMemory
 from gpusim_des.functional.array_use import ArrayUse, UseKind
 from gpusim_des.functional.memory import DeviceArray
@@ -29,6 +29,8 @@ class Done(NamedTuple):
     """Of a kernel."""
     copied: tuple[Direction, int] | None = None
     """Of a copy."""
+    notes: tuple[str, ...] = ()
+    """What is to be said of poison that it read (`SampledResultWarning`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,16 @@ def copy_work(
 
     def run(stream: int) -> Done:
         bytes_of(dst, "dst")[:count] = bytes_of(src, "src")[:count]
+        elements = count // dst.dtype.itemsize
+        notes: tuple[str, ...] = ()
+        if isinstance(dst, DeviceArray):
+            left_out.copied(dst, src if isinstance(src, DeviceArray) else None, elements)
+        elif isinstance(src, DeviceArray) and left_out.is_missing(src, elements):
+            note = (
+                f"the copy of array {src.name!r} holds poison: a sampled launch left out a part of what it would have "
+                "written there; launch without sample= for whole results"
+            )
+            notes = (note,)
         command = CopyMemory(
             stream,
             direction="d2d" if direction == "p2p" else direction,
@@ -90,7 +102,8 @@ def copy_work(
             address=ours.address,
             line=site.line,
         )
-        return Done(command, _uses(memory, count, read=src, write=dst), copied=(direction, count))
+        uses = _uses(memory, count, read=src, write=dst)
+        return Done(command, uses, copied=(direction, count), notes=notes)
 
     named = repr(ours.name) if host is not None else f"{devices[1].name!r} to {devices[0].name!r}"
     return Work(
@@ -151,6 +164,7 @@ def memset_work(
 
     def run(stream: int) -> Done:
         array.flat.view(np.uint8)[:count] = byte & 0xFF
+        left_out.copied(array, None, count // array.dtype.itemsize)
         command = SetMemory(stream, nbytes=count, name=array.name, address=array.address, line=site.line)
         return Done(command, _uses(memory, count, write=array))
 

@@ -80,5 +80,9 @@ class StreamRaceWarning(UserWarning):
     """Two operations touch one array, at least one writes it, and nothing puts them in order."""
 
 
+class SampledResultWarning(UserWarning):
+    """Somebody read results of a sampled launch where blocks were left out: poison."""
+
+
 class PendingWorkWarning(UserWarning):
     """A stream was destroyed whose work the host never waited for."""

@@ -11,6 +11,7 @@ from gpusim_des.errors import (
     HostBufferChangedWarning,
     KernelError,
     PageableCopyWarning,
+    SampledResultWarning,
     StreamError,
     StreamRaceWarning,
 )
@@ -194,6 +195,8 @@ class HostSide:
         if work.pinned_target is not None:
             self._changed(self._sources.overwritten(work.pinned_target))
         done = work.run(stream.number)
+        for note in done.notes:
+            self.warn(note, SampledResultWarning, work.site)
         stream.last = work.name, work.site
         if done.launch is not None:
             self.launches.append(done.launch)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.device import Device
-from gpusim_des.errors import DeviceMemoryError
+from gpusim_des.errors import DeviceMemoryError, LaunchError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.gpu import GPU
@@ -48,6 +48,8 @@ def launch(
     ------
     DeviceMemoryError
         If the kernel wrote to an array that is read-only, or two arguments are different views of the same memory.
+    LaunchError
+        For a ``sample``: the arrays would come back with poison in them.
     SimError
         As `Device.launch`; the arrays are unchanged then.
 
@@ -63,6 +65,11 @@ def launch(
     >>> gs.launch(double, gs.cdiv(100, 64), 64, x, 100).counters.global_load_sectors, x[-2:].tolist()
     (13, [196.0, 198.0])
     """
+    if options.get("sample") is not None:
+        raise LaunchError(
+            f"sample = {options['sample']!r}: gs.launch copies results back, and a sample leaves poison in them; use "
+            "dev = gs.Device(gpu) and dev.launch(..., sample=...), or leave it out"
+        )
     dev = Device(gpu)
     names = kernel.parameters if isinstance(kernel, KernelFunction) else ()
     hosts: dict[int, tuple[str, HostArray]] = {}

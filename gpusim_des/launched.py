@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpusim_des.functional.counters import Counters
 from gpusim_des.grid import LaunchConfig
-from gpusim_des.trace import KernelTrace
+from gpusim_des.trace import KernelTrace, Sample
 
 
 @dataclass(frozen=True)
@@ -21,3 +21,26 @@ class Launch:
     """Many threads ran at once; false for a thread kernel that had to run thread by thread."""
     captured: bool = False
     """The launch went into a graph and has not run: counters and trace are empty. `Graph.launch` returns full ones."""
+    incomplete: tuple[str, ...] = ()
+    """Arrays that are poison where a sample left out what the kernel would have written."""
+    unsampled: str = ""
+    """Why all blocks were executed, although a sample was asked for."""
+
+    @property
+    def sample(self) -> Sample | None:
+        """Which blocks were executed; ``None``: all of them."""
+        return self.trace.sample
+
+    @property
+    def notice(self) -> str:
+        """Say what is not exact about this launch; empty if all of it is, and no sample was asked for."""
+        if self.unsampled:
+            return f"all {self.config.blocks:,} blocks were executed: {self.unsampled}"
+        if self.sample is None:
+            return ""
+        arrays = ", ".join(map(repr, self.incomplete))
+        poison = f"; {arrays} {'are' if len(self.incomplete) > 1 else 'is'} poison where they were left out"
+        return (
+            f"{self.sample.executed:,} of {self.config.blocks:,} blocks were executed, the counters are estimates"
+            f"{poison if arrays else ''}"
+        )

@@ -1,4 +1,7 @@
-"""Which bytes of which device arrays an operation read and wrote: what races between streams are found from."""
+"""Which bytes of which device arrays an operation read and wrote.
+
+Races between streams are found from it, and what a sampled launch left out.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,29 @@ class ArrayUse(NamedTuple):
     end: int
 
 
+class Written(NamedTuple):
+    """Bytes that some threads wrote: `width` of them from each address on."""
+
+    array: DeviceArray
+    kind: UseKind
+    first: NDArray[np.int64]
+    width: int
+
+
 class ArrayUses:
     """Uses of device arrays, joined to one span per array and kind.
 
     A span and not a set of bytes: it is two comparisons per access, and tells kernels apart that work on neighbouring
     parts of one array.
+
+    Attributes
+    ----------
+    writes
+        Every write and atomic access with its addresses; kept only where someone has put a list here.
     """
 
     def __init__(self) -> None:
+        self.writes: list[Written] | None = None
         self._spans: dict[tuple[int, UseKind], ArrayUse] = {}
 
     def __iter__(self) -> Iterator[ArrayUse]:
@@ -69,7 +87,8 @@ class ArrayUses:
         if isinstance(array, SharedArray):
             return
         some = first if active is None else first[active]
+        size, kind = width or array.dtype.itemsize, _KIND[op]
         if some.size:
-            self.add(
-                ArrayUse(array.owner, _KIND[op], int(some.min()), int(some.max()) + (width or array.dtype.itemsize))
-            )
+            self.add(ArrayUse(array.owner, kind, int(some.min()), int(some.max()) + size))
+            if self.writes is not None and kind != "read":
+                self.writes.append(Written(array, kind, some, size))

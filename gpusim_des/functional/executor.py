@@ -1,4 +1,4 @@
-"""Runs a kernel over its grid, chunk by chunk, and returns what it counted and its trace."""
+"""Runs a kernel over its grid, or over a sample of it, and returns what it counted and its trace."""
 
 from __future__ import annotations
 
@@ -8,27 +8,37 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.errors import KernelError
-from gpusim_des.functional.accounting import DistinctSectors
+from gpusim_des.errors import KernelError, LaunchError
 from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
 from gpusim_des.functional.counters import Counters
-from gpusim_des.functional.event import TooLong
+from gpusim_des.functional.executed_blocks import ExecutedBlocks, Runner
 from gpusim_des.functional.kernel_source import NotVectorizable
-from gpusim_des.functional.lanes import BlocksDisagree
+from gpusim_des.functional.left_out import LeftOut
 from gpusim_des.functional.machine import Counting, Machine
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.functional.recorder import record
+from gpusim_des.functional.sampling import Sampler, SampleSize
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.thread_kernel import ThreadKernel, ThreadRunner
 from gpusim_des.grid import LaunchConfig
-from gpusim_des.trace import KernelTrace
+from gpusim_des.trace import KernelTrace, OpClass
 
 CHUNK_THREADS = 1 << 16
 """Threads in flight: enough that NumPy's call cost is small, few enough that a chunk's arrays stay in the cache."""
 
 CHUNK_INSTRUCTIONS = 1 << 25
 """Warp instructions of a chunk, above which fewer blocks run at once: with 50 bytes each they fill 1.6 GiB (W4)."""
+
+
+class Sampling(NamedTuple):
+    """That a launch is to be sampled, and what the choice of blocks depends on."""
+
+    size: SampleSize
+    wave_of: Callable[[int], int]
+    """Blocks that the GPU holds at a time, given the shared memory of a block in bytes."""
+    l2_bytes: int
+    bytes_per_instruction: float
+    """What DRAM can move in the time in which the GPU can issue a warp instruction."""
 
 
 class Executed(NamedTuple):
@@ -40,6 +50,12 @@ class Executed(NamedTuple):
     """Many threads ran at once; false for a thread kernel that had to run thread by thread."""
     uses: ArrayUses
     """Which parts of which arrays it read and wrote."""
+    incomplete: tuple[str, ...] = ()
+    """Arrays that are poison where a sample left out what the kernel would have written."""
+    notes: tuple[str, ...] = ()
+    """What has to be said of arrays that it read."""
+    unsampled: str = ""
+    """Why all blocks were executed, where a sample was asked for."""
 
 
 def execute(
@@ -53,19 +69,19 @@ def execute(
     assumptions: tuple[str, ...] = (),
     progress: Callable[[int, int], None] | None = None,
     vectorize: bool | None = None,
+    sampling: Sampling | None = None,
+    watch_writes: bool = False,
 ) -> Executed:
-    """Run all blocks of a launch; `progress` hears how many of how many blocks are done.
+    """Run all blocks of a launch, or a sample of them; `progress` hears how many of how many blocks are done.
 
-    Blocks run many at a time. Where Python control flow depends on the block, the blocks in flight are taken apart
-    by the value they disagree on and run again in groups. Where they execute more than memory should hold, they run
-    again in halves, and so many at a time from then on.
+    Where blocks execute more than memory should hold, fewer run at a time (see `ExecutedBlocks`). `watch_writes`: some
+    array lacks what a sampled launch left out, and this launch may fill it in.
     """
-    counters, touched, uses = Counters(), DistinctSectors(), ArrayUses()
     trace = KernelTrace(kernel.name, config, registers=registers, assumptions=assumptions)
     names = {id(value): name for name, value in arguments.items() if isinstance(value, DeviceArray)}
 
     def make_machine(blocks: NDArray[np.int64]) -> Machine:
-        return Machine(
+        machine = Machine(
             config,
             blocks,
             counting=counting,
@@ -75,46 +91,63 @@ def execute(
             guard=kernel.guard,
             most_instructions=CHUNK_INSTRUCTIONS if len(blocks) > 1 else None,
         )
+        if watch_writes or sampling is not None:
+            machine.uses.writes = []
+        return machine
 
-    run = _runner(kernel, tuple(arguments.values()), names, make_machine, counting, vectorize)
-    size = max(1, CHUNK_THREADS // config.threads_per_block)
-    end = 0
-    while end < config.blocks:
-        start, end = end, min(end + size, config.blocks)
-        waiting = [np.arange(start, end, dtype=np.int64)]
-        while waiting:
-            blocks = waiting.pop()
-            if not run.vectorized and len(blocks) > 1:
-                waiting.extend(blocks[::-1, None])
-                continue
-            machine = make_machine(blocks)
-            try:
-                run.run(machine)
-                machine.finish()
-            except BlocksDisagree as disagreement:
-                machine.undo()
-                waiting.extend(blocks[group] for group in reversed(disagreement.groups()))
-                continue
-            except TooLong:
-                machine.undo()
-                size = len(blocks) // 2
-                waiting.extend((blocks[size:], blocks[:size]))
-                continue
-            except NotVectorizable as reason:
-                machine.undo()
-                assert isinstance(run, ThreadRunner)
-                run.fall_back(reason)
-                waiting.append(blocks)
-                continue
-            record(machine, trace)
-            counters.add(machine.counters)
-            touched.add_all(event.sectors.numbers for event in machine.events if event.sectors is not None)
-            uses.join(machine.uses)
+    runner = _runner(kernel, tuple(arguments.values()), names, make_machine, counting, vectorize)
+    left_out = LeftOut()
+    check = _accept if sampling is None else _refuse_dependent_blocks
+    at_once = max(1, CHUNK_THREADS // config.threads_per_block)
+    executed = ExecutedBlocks(runner, trace, make_machine, at_once, left_out, check)
+    ran = 0
+
+    def count(blocks: int) -> None:
+        nonlocal ran
+        ran += blocks
         if progress is not None:
-            progress(end, config.blocks)
-    counters.distinct_sectors = touched.count
+            progress(ran, config.blocks)
+
+    counters, unsampled = executed.counters, ""
+    if sampling is None:
+        executed.run(np.arange(config.blocks), count)
+    else:
+        sampler = Sampler(executed, *sampling, count)
+        sampled = sampler.run()
+        unsampled = sampler.reason
+        if sampled is not None:
+            counters, trace.sample = sampled
+    incomplete: tuple[str, ...] = ()
+    if trace.sample is None:
+        counters.distinct_sectors = executed.distinct_sectors
+        left_out.fill()
+    else:
+        incomplete = tuple(names.get(id(array), array.name) for array in left_out.poison())
     trace.shared_bytes = shared_limits.dynamic + counters.shared_bytes_per_block
-    return Executed(counters, trace, run.vectorized, uses)
+    notes = tuple(
+        f"kernel {kernel.name!r} reads array {names.get(id(array), array.name)!r}, of which a sampled launch left out "
+        "a part: what it read there may be poison"
+        for array in left_out.read.values()
+    )
+    return Executed(counters, trace, runner.vectorized, executed.uses, incomplete, notes, unsampled)
+
+
+def _accept(_: Machine) -> None:
+    pass
+
+
+def _refuse_dependent_blocks(machine: Machine) -> None:
+    """Refuse a kernel whose blocks depend on each other: what one does would depend on blocks that are left out."""
+    lines = {n: event.line for n, event in enumerate(machine.events) if event.op is OpClass.GLOBAL_ATOMIC}
+    for event in machine.events if lines else ():
+        read = {*event.producers, *(n for column in event.columns for n in np.unique(column).tolist())}
+        for number in sorted(read & lines.keys()):
+            machine.undo()
+            raise LaunchError(
+                f"kernel {machine.kernel_name!r} cannot be sampled: it uses the result of the atomic operation in line "
+                f"{lines[number]}, so that what a block does may depend on blocks that would be left out; launch it "
+                "without sample="
+            )
 
 
 class BlockRunner:
@@ -136,6 +169,10 @@ class BlockRunner:
                 "write its results with blk.store"
             )
 
+    def fall_back(self, reason: NotVectorizable) -> None:
+        """Block style has no other way."""
+        raise reason
+
 
 def _runner(
     kernel: KernelFunction,
@@ -144,7 +181,7 @@ def _runner(
     make_machine: Callable[[NDArray[np.int64]], Machine],
     counting: Counting,
     vectorize: bool | None,
-) -> BlockRunner | ThreadRunner:
+) -> Runner:
     if isinstance(kernel, ThreadKernel):
         lines = counting == "lines"
         return ThreadRunner(kernel, arguments, names, make_machine, count_lines=lines, vectorize=vectorize)

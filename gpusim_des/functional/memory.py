@@ -76,7 +76,7 @@ class DeviceArray(OnDevice):
         Whether its memory was given back.
     """
 
-    __slots__ = ("_data", "_freed", "_memory", "_whole", "address", "dtype", "name", "shape")
+    __slots__ = ("_data", "_freed", "_memory", "_missing", "_whole", "address", "dtype", "name", "shape")
 
     def __init__(
         self,
@@ -95,6 +95,7 @@ class DeviceArray(OnDevice):
         self._data = data
         self._memory = memory
         self._whole: DeviceArray | None = None
+        self._missing: NDArray[np.bool_] | None = None
 
     @property
     def freed(self) -> bool:
@@ -139,6 +140,17 @@ class DeviceArray(OnDevice):
         part = DeviceArray((int(count),), self.dtype, address, name, data, self._memory)
         part._whole = self.owner
         return part
+
+    @property
+    def missing(self) -> NDArray[np.bool_] | None:
+        """Which elements, row-major, a sampled launch would have computed but did not; ``None``: none of them."""
+        whole = self.owner._missing
+        first = (self.address - self.owner.address) // self.dtype.itemsize
+        return None if whole is None else whole[first : first + self.size]
+
+    @missing.setter
+    def missing(self, elements: NDArray[np.bool_] | None) -> None:
+        self._missing = elements
 
     @property
     def size(self) -> int:

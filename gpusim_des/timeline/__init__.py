@@ -9,6 +9,7 @@ from gpusim_des.timeline.metrics import Metric, metrics
 from gpusim_des.timeline.operations import HostSpan, Operation
 from gpusim_des.timeline.overlap import Overlap, overlap
 from gpusim_des.timeline.records import BlockSpan, Cause, IssueEvent, StateSpan, WarpHistory
+from gpusim_des.timeline.sampled import SampledTime
 from gpusim_des.timeline.states import WarpState
 from gpusim_des.timeline.timeline import HasTimeline, Timeline
 from gpusim_des.timeline.why import WaitStep, why
@@ -24,6 +25,7 @@ __all__ = [
     "Metric",
     "Operation",
     "Overlap",
+    "SampledTime",
     "StateSpan",
     "Timeline",
     "WaitStep",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gpusim_des.timeline.explain import explain
 from gpusim_des.timeline.metrics import Metric, metrics
+from gpusim_des.timeline.sampled import SampledTime
 from gpusim_des.timeline.states import WarpState
 
 FS_PER_S = 10**15
@@ -96,6 +97,8 @@ class KernelTiming:
     """
     assumptions: tuple[str, ...] = ()
     """What was assumed because the launch did not say it."""
+    sampled: SampledTime | None = None
+    """The sample of blocks that was simulated, where it was not all of them: then the figures are estimates."""
 
     @property
     def start_s(self) -> float:
@@ -111,6 +114,13 @@ class KernelTiming:
     def seconds(self) -> float:
         """Duration in seconds."""
         return (self.end_fs - self.start_fs) / FS_PER_S
+
+    @property
+    def relative_error(self) -> float:
+        """Bound of the error of the duration over the duration, confidence 95 %; 0 where all blocks were simulated."""
+        if self.sampled is None or self.end_fs == self.start_fs:
+            return 0.0
+        return self.sampled.bound_fs / (self.end_fs - self.start_fs)
 
     @property
     def dram_bytes_per_second(self) -> float:

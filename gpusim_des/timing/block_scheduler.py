@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from simpy import Event
@@ -18,12 +18,14 @@ class BlockScheduler:
     """Places blocks in linear order onto the SM with the fewest resident blocks that has room.
 
     Kernels that run at once wait in the order of their starts: a younger one gets its turn when the older one has no
-    blocks left to place (G2). One of a higher priority (a lower number) goes first.
+    blocks left to place (G2). One of a higher priority (a lower number) goes first. `checkpoint` hears before
+    blocks are placed that a kernel's `windows` name.
     """
 
-    def __init__(self, env: Environment, gpu: GPU) -> None:
+    def __init__(self, env: Environment, gpu: GPU, checkpoint: Callable[[KernelRun], None]) -> None:
         self.sms: list[StreamingMultiprocessor] = []
         self._env = env
+        self._checkpoint = checkpoint
         self._interval_fs = gpu.dispatch_interval_fs
         self._alarm = Alarm(env, order(Kind.DISPATCH))
         self._queue: list[tuple[int, int, KernelRun]] = []
@@ -58,6 +60,8 @@ class BlockScheduler:
             sm = min(candidates, key=lambda sm: len(sm.blocks))
             if not run.blocks_placed:
                 run.begin()
+            if run.blocks_placed in run.windows:
+                self._checkpoint(run)
             sm.accept(run, run.blocks_placed, self._next_age)
             self._next_age += run.trace.config.warps_per_block
             self._next_fs = self._env.now + self._interval_fs

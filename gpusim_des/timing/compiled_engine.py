@@ -143,6 +143,18 @@ class CompiledEngine(SimpyEngine):
         while not run.begun.processed:
             self.env.step()
 
+    def _checkpoint(self, run: KernelRun) -> None:
+        self._read_counts(run)
+        noted: list[int] = []
+
+        def note(_: Any) -> None:
+            run.checkpoint(self._use())
+            noted.append(run.number)
+
+        self._come_to_now(0, note)
+        while not noted:
+            self.env.step()
+
     def _kernel_ends(self) -> None:
         words = self._gpu_words.words
         run = self._runs[int(words[at.WANTED])]
@@ -185,6 +197,8 @@ class CompiledEngine(SimpyEngine):
         first = int(gpu.words[place + at.R_PLACED])
         if not first:
             self._kernel_begins(run)
+        if first in run.windows:
+            self._checkpoint(run)
         count = min(self._blocks_at_once, run.trace.config.blocks - first)
         batch = self._reader.read(run, first, count, lambda number: self._ready(run, number))
         # Scoreboards, warps and tapes are stretches that may be nearly twice as long as what they hold.

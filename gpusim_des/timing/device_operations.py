@@ -7,6 +7,7 @@ from typing import Any
 
 from simpy import Event
 
+from gpusim_des.errors import LaunchError
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Operation
 from gpusim_des.timing.copy_engine import CopyEngines, Engine
@@ -14,11 +15,16 @@ from gpusim_des.timing.dma import MemoryTraffic
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.kernel_signals import KernelSignals
 from gpusim_des.timing.order import Environment
+from gpusim_des.timing.sampled_run import SampledRun
 from gpusim_des.timing.work import Work
 from gpusim_des.trace import CopyMemory, LaunchKernel, SetMemory
 
 StartKernel = Callable[[LaunchKernel, int, int], KernelRun]
 """Starts a kernel, given its number and the priority of its stream."""
+
+
+def _is_sampled(work: Work) -> bool:
+    return isinstance(work.command, LaunchKernel) and work.command.trace.sample is not None
 
 
 class DeviceOperations:
@@ -37,6 +43,7 @@ class DeviceOperations:
         self.operations: list[Operation] = []
         self._kernels: list[Work] = []
         """Kernels that have their turn, in that order."""
+        self._sampled: list[SampledRun] = []
         self.under_way: list[Work] = []
         self.engines = CopyEngines(env, gpu)
         self.signals = KernelSignals(late=gpu.late_kernel_signals == "yes")
@@ -98,22 +105,51 @@ class DeviceOperations:
     def _run_kernel(self, work: Work) -> Generator[Event, Any, None]:
         assert isinstance(work.command, LaunchKernel)
         yield from self._enter(work, self._slots, "kernel slot")
+        self._refuse_beside_sample(work, sampled=work.command.trace.sample is not None)
         ready, holders = self._env.now, [other.name for other in self._kernels]
         self._kernels.append(work)
         run = self._start_kernel(work.command, work.kernel, self._priorities.get(work.stream, 0))
+        if isinstance(run, SampledRun):
+            self._sampled.append(run)
+            run.beside_copies = any(self._moves(other, "h2d", "d2h") for other in self.under_way)
         yield run.begun
         if holders and self._env.now > ready + self._gpu.dispatch_interval_fs:
             work.waited("SMs", holders[0], ready)
         work.start_fs = self._env.now
-        yield run.done
+        yield run.over
+        if isinstance(run, SampledRun):
+            self._sampled.remove(run)
         self._kernels.remove(work)
         self._slots.release(work)
+
+    @staticmethod
+    def _moves(work: Work, *kinds: str) -> bool:
+        """Tell whether an operation is one of these kinds and has begun, but not ended."""
+        return work.kind in kinds and work.start_fs >= 0 and work.end_fs < 0
+
+    def _refuse_beside_sample(self, work: Work, *, sampled: bool = False) -> None:
+        """Refuse what would run beside a kernel of which only a sample is played: its time would mean nothing (S2)."""
+        if sampled:
+            moving = [other for other in self.under_way if other is not work and self._moves(other, "d2d", "memset")]
+            beside = [*self._kernels, *moving]
+        else:
+            beside = [kernel for kernel in self._kernels if _is_sampled(kernel)]
+        if beside:
+            one, other = (work, beside[0]) if sampled else (beside[0], work)
+            raise LaunchError(
+                f"kernel {one.name!r} of stream {one.stream} is sampled, and {other.name!r} of stream {other.stream} "
+                "would run at the same time: the time of a sample says nothing about kernels, memsets and copies "
+                "within the device beside it; put them in one stream, let an event order them, or launch without "
+                "sample="
+            )
 
     def _run_copy(self, work: Work) -> Generator[Event, Any, None]:
         command = work.command
         assert isinstance(command, CopyMemory)
         engine = self.engines.of(work.kind)
         yield from self._enter(work, engine, "copy engine")
+        for run in self._sampled:
+            run.beside_copies = True
         took = self.engines.transfer_fs(work.kind, work.nbytes, pinned=command.pinned)
         moving = took - self._gpu.copy_latency_fs
         self._env.process(
@@ -127,6 +163,7 @@ class DeviceOperations:
     def _run_in_memory(self, work: Work) -> Generator[Event, Any, None]:
         command = work.command
         assert isinstance(command, CopyMemory | SetMemory)
+        self._refuse_beside_sample(work)
         self._begin(work)
         yield from self._traffic.fill(command.address, work.nbytes, work.traffic, reads=work.kind == "d2d")
 

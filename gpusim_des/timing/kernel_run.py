@@ -53,6 +53,11 @@ class KernelRun:
         self.begun = Event(env)
         """The first block is dispatched."""
         self.done = Event(env)
+        """What is played of the kernel is through."""
+        self.over = self.done
+        """The kernel is through; later than `done` where only a sample of it is played (S1)."""
+        self.windows: frozenset[int] = frozenset()
+        """Blocks before whose placement a checkpoint is due."""
         self._timing = Timing(gpu)
         self._programs: dict[int, Program] = {}
         self.use_before = Use(env.now, [], [], [])
@@ -62,6 +67,12 @@ class KernelRun:
         """Hear that the first block is dispatched now: the kernel's time begins (G2)."""
         self.start_fs = self.env.now
         self.begun.succeed()
+
+    def checkpoint(self, use: Use) -> None:
+        """Hear that a block of `windows` is about to be placed, and how busy the memory system was until now."""
+
+    def played_out(self) -> None:
+        """Hear that all that is played of the kernel is through."""
 
     def program(self, stream: Stream) -> Program:
         """Return the stream made ready; streams live as long as the trace, so their identity is a safe key."""
@@ -108,7 +119,7 @@ class KernelRun:
         """Return the record of the finished kernel."""
         gpu, trace = self.gpu, self.trace
         cycles = -(-(self.end_fs - self.start_fs) // gpu.sm_period_fs)
-        active = sum(end - start for stretches in self._active for start, end in stretches)
+        active = self._active_cycles()
         use = self.use_after.since(self.use_before)
         on = self.caches
         shared = sum(self.quarter_cycles[op] for op in SHARED_OPS)
@@ -162,6 +173,10 @@ class KernelRun:
             complete=self.done.triggered,
             assumptions=trace.assumptions,
         )
+
+    def _active_cycles(self) -> int:
+        """Cycles in which an SM had a resident warp, over all SMs."""
+        return sum(end - start for stretches in self._active for start, end in stretches)
 
     def _pipe_utilization(self, active_cycles: int) -> dict[str, float]:
         """Busy share of every pipe that was used at all; a pipe shared by the SM is one, others are one per part."""

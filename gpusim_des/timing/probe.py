@@ -20,6 +20,7 @@ class Probe:
         self._wants_warps = detail == "warp"
         self._watch = watch
         self.blocks: list[BlockSpan] = []
+        self._kept: dict[int, list[BlockSpan]] = {}
         self.warps: list[WarpHistory] = []
         self._states: dict[int, list[StateSpan]] = {}
         self._issues: dict[int, list[IssueEvent]] = {}
@@ -28,10 +29,16 @@ class Probe:
         """Tell whether the states and instructions of an SM's warps are recorded."""
         return self._wants_warps and (self._watch is None or sm in self._watch)
 
+    def keep(self, kernel: int, spans: list[BlockSpan]) -> None:
+        """Collect the spans of one kernel's blocks in a list of its own, whatever the level of detail."""
+        self._kept[kernel] = spans
+
     def block(self, span: BlockSpan) -> None:
         """Record a block whose slot is free again."""
         if self._wants_blocks:
             self.blocks.append(span)
+        if span.kernel in self._kept:
+            self._kept[span.kernel].append(span)
 
     def state(self, warp: Warp, state: WarpState, start: int, end: int, cause: Cause | None = None) -> None:
         """Record that a warp was in one state; call only for SMs that are watched."""

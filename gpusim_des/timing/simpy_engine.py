@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from dataclasses import replace
+from typing import Any, NoReturn, TypeVar
 
 from simpy import Event
 from simpy.core import EmptySchedule
 
 from gpusim_des.errors import CycleLimitError, DeadlockError, SimulationInterrupted
 from gpusim_des.gpu import GPU
-from gpusim_des.timeline import Timeline
+from gpusim_des.timeline import BlockSpan, Timeline, WarpHistory
 from gpusim_des.timing.block_scheduler import BlockScheduler
 from gpusim_des.timing.device_operations import DeviceOperations
 from gpusim_des.timing.dma import DmaPort, MemoryTraffic, SlicePort
@@ -23,10 +24,13 @@ from gpusim_des.timing.order import END_OF_TIME, LAST, Environment, Kind, Occurr
 from gpusim_des.timing.playable import refuse_unplayable
 from gpusim_des.timing.probe import Detail, Probe
 from gpusim_des.timing.resident_block import ResidentBlock
+from gpusim_des.timing.sampled_run import SampledRun
 from gpusim_des.timing.sm import StreamingMultiprocessor
 from gpusim_des.timing.use import Use
 from gpusim_des.timing.warp import Warp
 from gpusim_des.trace import HostProgram, HostStream, KernelTrace, LaunchKernel, OpClass
+
+Numbered = TypeVar("Numbered", BlockSpan, WarpHistory)
 
 Progress = Callable[[str, int, int], None]
 """Hears the kernel's name, the blocks retired and the blocks in all."""
@@ -49,7 +53,7 @@ class SimpyEngine:
         self.gpu = gpu
         self.probe = Probe(detail, watch)
         self.memory = MemoryPath(self.env, gpu, caches=caches, history=history)
-        self.block_scheduler = BlockScheduler(self.env, gpu)
+        self.block_scheduler = BlockScheduler(self.env, gpu, self._checkpoint)
         self.runs: list[KernelRun] = []
         """Kernels that have started, in the order of their starts."""
         self._stop = ""
@@ -158,7 +162,7 @@ class SimpyEngine:
         progress = ", ".join(
             f"{run.trace.name} {run.blocks_retired:,} of {run.trace.config.blocks:,} blocks"
             for run in self.runs
-            if not run.done.triggered
+            if not run.over.triggered
         )
         progress = progress or ("all kernels so far had ended" if self.runs else "no kernel started")
         if reason == "limit":
@@ -188,8 +192,8 @@ class SimpyEngine:
             self.gpu.sms,
             self.gpu.sm_period_fs,
             tuple(run.timing() for run in sorted(self.runs, key=lambda run: run.number)),
-            tuple(self.probe.blocks),
-            tuple(self.probe.warps),
+            tuple(self._as_launched(self.probe.blocks)),
+            tuple(self._as_launched(self.probe.warps)),
             complete=not self._stop,
             operations=tuple(sorted(operations, key=lambda operation: operation.number)),
             host=self.host.record(),
@@ -197,15 +201,31 @@ class SimpyEngine:
             stream_names=dict(self.stream_names),
         )
 
+    def _as_launched(self, records: Iterable[Numbered]) -> Iterator[Numbered]:
+        """Give blocks of sampled kernels the numbers that they have in the grid."""
+        sampled = {run.number: run for run in self.runs if isinstance(run, SampledRun)}
+        for record in records:
+            run = sampled.get(record.kernel)
+            yield record if run is None else replace(record, block=run.number_of(record.block))
+
     def _start_kernel(self, command: LaunchKernel, number: int, priority: int) -> KernelRun:
-        trace = command.trace
-        run = KernelRun(self.env, self.gpu, trace, number, caches=self.memory.caches)
+        trace, caches = command.trace, self.memory.caches
+        run: KernelRun
+        if trace.sample is None:
+            run = KernelRun(self.env, self.gpu, trace, number, caches=caches)
+        else:
+            run = SampledRun(self.env, self.gpu, trace, trace.sample, number, caches=caches)
+            self.probe.keep(number, run.spans)
         self.runs.append(run)
         run.use_before = self._use()
         run.begun.callbacks.append(lambda _: self._begin_kernel(run))
         run.done.callbacks.append(lambda _: self._end_kernel(run))
         self._place_blocks(run, priority)
         return run
+
+    def _checkpoint(self, run: KernelRun) -> None:
+        """Let a sampled kernel note what it has counted so far."""
+        run.checkpoint(self._use())
 
     def _begin_kernel(self, run: KernelRun) -> None:
         """Before anything of the kernel issues, empty the L1 caches beside the carve-out needed now (M2, M11)."""
@@ -216,6 +236,7 @@ class SimpyEngine:
 
     def _end_kernel(self, run: KernelRun) -> None:
         run.use_after = self._use()
+        run.played_out()
 
     def _use(self) -> Use:
         """How busy the memory system has been until now."""
@@ -273,7 +294,7 @@ def _who_waits(block: ResidentBlock, sm: int) -> str:
         elif not warp.left:
             groups.setdefault("waiting for memory", []).append(warp)
     waits = ", ".join(f"warps {_numbers(warps)} {what}" for what, warps in groups.items())
-    return f"block {block.run.trace.config.grid.at(block.block)} on SM {sm}: {waits or 'no warp waits'}"
+    return f"block {block.run.trace.index_of(block.block)} on SM {sm}: {waits or 'no warp waits'}"
 
 
 def _line(warp: Warp, index: int) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+SERVERS = "slices", "atomic_units", "channels"
+"""Kinds of servers of the memory system, as `Use` names them."""
+
 
 class Use(NamedTuple):
     """Busy times of the L2 slices, their atomic units and the HBM channels up to a moment, in femtoseconds."""
@@ -24,6 +27,19 @@ class Use(NamedTuple):
             difference(self.slices, before.slices),
             difference(self.atomic_units, before.atomic_units),
             difference(self.channels, before.channels),
+        )
+
+    def plus(self, more: Use, share: float = 1.0) -> Use:
+        """Add a share of the busy times of another stretch."""
+
+        def total(now: list[int], then: list[int]) -> list[int]:
+            return [a + round(share * b) for a, b in zip(now, then, strict=True)]
+
+        return Use(
+            self.time_fs + round(share * more.time_fs),
+            total(self.slices, more.slices),
+            total(self.atomic_units, more.atomic_units),
+            total(self.channels, more.channels),
         )
 
     def mean(self, busy: list[int]) -> float:

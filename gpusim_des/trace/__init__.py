@@ -26,12 +26,16 @@ from gpusim_des.trace.host import (
 from gpusim_des.trace.kernel import KernelTrace, TraceChunk
 from gpusim_des.trace.mma import MMA_TYPES, Mma
 from gpusim_des.trace.operation import GLOBAL_OPS, LINE_BYTES, MEMORY_OPS, SECTOR_BYTES, SHARED_OPS, OpClass
+from gpusim_des.trace.played import PlayedTrace
+from gpusim_des.trace.sample import Gap, Run, Sample
 from gpusim_des.trace.warp import Footprint, Instruction, Stream, WarpTrace
+from gpusim_des.trace.work import MEASURES, active_lanes, instruction_counts, work
 
 __all__ = [
     "DEFAULT_STREAM",
     "GLOBAL_OPS",
     "LINE_BYTES",
+    "MEASURES",
     "MEMORY_OPS",
     "MMA_TYPES",
     "SECTOR_BYTES",
@@ -41,6 +45,7 @@ __all__ = [
     "CopyDirection",
     "CopyMemory",
     "Footprint",
+    "Gap",
     "GraphNode",
     "HostProgram",
     "HostStream",
@@ -51,12 +56,18 @@ __all__ = [
     "LaunchKernel",
     "Mma",
     "OpClass",
+    "PlayedTrace",
     "RecordEvent",
+    "Run",
+    "Sample",
     "SetMemory",
     "Stream",
     "Synchronize",
     "TraceChunk",
     "WaitEvent",
     "WarpTrace",
+    "active_lanes",
     "check_host",
+    "instruction_counts",
+    "work",
 ]

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import TraceError
-from gpusim_des.grid import WARP_SIZE, LaunchConfig
+from gpusim_des.grid import WARP_SIZE, Dim3, LaunchConfig
 from gpusim_des.spill import ArrayStore
 from gpusim_des.trace.check import Amounts, StreamSizes, check_chunk
+from gpusim_des.trace.sample import Sample
 from gpusim_des.trace.warp import Footprint, Stream, WarpTrace
 
 
@@ -118,9 +119,10 @@ class KernelTrace:
         self.registers = registers
         self.shared_bytes = shared_bytes
         self.assumptions = assumptions
+        self.sample: Sample | None = None
+        """Which blocks were executed and are to be played; ``None``: all of them."""
         self.streams: list[Stream] = []
-        self.warp_instructions = 0
-        """Warp instructions of all blocks that were recorded."""
+        self._warp_instructions = 0
         self._stream_numbers: dict[bytes, int] = {}
         self._store = ArrayStore(memory_limit_bytes)
         self._chunk_of = np.full(config.blocks, -1, np.int32)
@@ -136,6 +138,11 @@ class KernelTrace:
     def spilled_bytes(self) -> int:
         """Bytes of the trace that live in a temporary file."""
         return self._store.spilled_bytes
+
+    @property
+    def warp_instructions(self) -> int:
+        """Warp instructions of all blocks that were recorded."""
+        return self._warp_instructions
 
     def intern_stream(self, key: bytes, stream: Stream) -> int:
         """Number of the stream with this content, `stream` itself if it is new; equal `key` means equal content."""
@@ -167,7 +174,11 @@ class KernelTrace:
         self._chunk_of[blocks] = self._store.put(*chunk.arrays())
         self._row_of[blocks] = np.arange(len(blocks), dtype=np.int32)
         for number, count in zip(numbers.tolist(), warps.tolist(), strict=True):
-            self.warp_instructions += len(self.streams[number]) * count
+            self._warp_instructions += len(self.streams[number]) * count
+
+    def index_of(self, block: int) -> Dim3:
+        """Place of a block in the grid, for messages."""
+        return self.config.grid.at(block)
 
     def block(self, block: int) -> list[WarpTrace]:
         """Warps of block number `block`, in order."""
@@ -191,6 +202,14 @@ class KernelTrace:
         numbers = self._chunk_of[first : first + count]
         together = int(np.argmin(np.append(numbers == numbers[0], False)))
         return chunk, self._row_of[first : first + together]
+
+    def by_chunk(self, blocks: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], TraceChunk, NDArray[np.int32]]]:
+        """Look some blocks up chunk by chunk: their positions in `blocks`, the chunk, and their rows there."""
+        chunks = self._chunk_of[blocks]
+        for number in np.unique(chunks):
+            here = np.flatnonzero(chunks == number)
+            chunk, _ = self._chunk(int(blocks[here[0]]))
+            yield here, chunk, self._row_of[blocks[here]]
 
     def _chunk(self, block: int) -> tuple[TraceChunk, dict[int, Footprint]]:
         """Open the chunk of a block; returns it with the footprints that were looked at."""

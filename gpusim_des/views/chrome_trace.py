@@ -126,7 +126,7 @@ def _events(timeline: Timeline) -> Iterator[Event]:
 
 
 def _kernel_events(timeline: Timeline) -> Iterator[Event]:
-    """One slice for each kernel, on the first row where no other is still running."""
+    """One slice for each kernel, on the first row where no other is still running; within it, what is extrapolated."""
     rows: list[int] = []
     for number, kernel in sorted(enumerate(timeline.kernels), key=lambda nk: (nk[1].start_fs, nk[0])):
         row = next((r for r, end in enumerate(rows) if end <= kernel.start_fs), len(rows))
@@ -135,6 +135,9 @@ def _kernel_events(timeline: Timeline) -> Iterator[Event]:
         args = _kernel_args(number, kernel)
         track = Track(_gpu_pid(timeline), row + 1, name)
         yield track.slice(kernel.name, kernel.start_fs, kernel.end_fs, cat="kernel", args=args)
+        if kernel.sampled is not None:
+            said = {"note": kernel.sampled.sentence(kernel.end_fs - kernel.start_fs)}
+            yield track.slice("extrapolated", kernel.sampled.simulated_end_fs, kernel.end_fs, cat="kernel", args=said)
 
 
 def _kernel_args(number: int, kernel: KernelTiming) -> dict[str, Any]:

@@ -100,6 +100,7 @@ def timeline(
         _draw(ax, bars, rows, slots, scale)
         _number(ax, bars, rows, slots, scale)
         figure.outside_legend(ax, entries)
+    _mark_extrapolated(ax, record, kernels, scale)
     ax.set_title(f"Resident blocks: {figure.where(record, kernels)}")
     return ax
 
@@ -133,6 +134,17 @@ def _extent(record: Timeline, kernels: Sequence[int], bars: Sequence[Placed]) ->
     low = min([record.kernels[k].start_fs for k in kernels] + [b.start_fs for b, _ in bars])
     high = max([record.kernels[k].end_fs for k in kernels] + [b.end_fs for b, _ in bars])
     return low, high
+
+
+def _mark_extrapolated(ax: Axes, record: Timeline, kernels: Sequence[int], scale: int) -> None:
+    """Hatch the time of sampled kernels that was not simulated: no block is recorded there."""
+    for number in kernels:
+        sampled = record.kernels[number].sampled
+        if sampled is not None:
+            begin, end = sampled.simulated_end_fs / scale, record.kernels[number].end_fs / scale
+            ax.axvspan(begin, end, facecolor="none", hatch="//", edgecolor="#dddddd", linewidth=0.0, zorder=0)
+            text = "extrapolated"
+            ax.text((begin + end) / 2, 0.5, text, transform=ax.get_xaxis_transform(), ha="center", va="center")
 
 
 def _sm_axis(ax: Axes, sms: Sequence[int]) -> None:
