@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,14 +83,6 @@ def triangular(t: Any, a: Any, v: Any, c: Any, n: int) -> None:
 
 Launcher = Callable[[gs.Device, Any], gs.Launch]
 """Launches a kernel on a device with a `sample`."""
-
-
-class Case(NamedTuple):
-    """A kernel to be sampled."""
-
-    launch: Launcher
-    regular: bool = True
-    """Its blocks are alike, and it touches memory evenly: the bound is to be small."""
 
 
 def wave_of(gpu: gs.GPU, threads: int, registers: int = 32, shared: int = 0) -> int:
@@ -180,22 +172,22 @@ def picture(width: int, height: int, limit: int) -> Launcher:
 
 
 def triangle(n: int) -> Launcher:
+    """Reserve shared memory, so that few blocks fit on an SM, and a matrix of moderate size has many waves."""
+
     def launch(dev: gs.Device, sample: Any) -> gs.Launch:
         a, v, c = dev.malloc(n * n), dev.malloc(n), dev.malloc(n)
-        return dev.launch(triangular, n // 64, 64, a, v, c, n, registers=32, sample=sample)
+        reserve = dev.gpu.shared_bytes_per_block_optin // 2 - 1024
+        return dev.launch(triangular, n // 64, 64, a, v, c, n, registers=32, dynamic_shared=reserve, sample=sample)
 
     return launch
 
 
 def regular_cases(gpu: gs.GPU) -> dict[str, Launcher]:
-    """Kernels whose blocks are alike, some forty waves of each."""
-    wave = wave_of(gpu, 256, 24)
-    blocks = 44 * wave + wave // 3
+    """Kernels whose blocks are alike, tens of waves of each."""
+    blocks = 44 * wave_of(gpu, 256, 24) + 3
     return {
-        "vector add": vector_add(4 * blocks),
+        "vector add": vector_add(3 * blocks),
         "strided copy": strided_copy(2 * blocks, 8),
-        "naive matmul": matmul(256, tiled=False),
-        "tiled matmul": matmul(384, tiled=True),
         "reduction": reduction(blocks),
         "fp32 chains": fp32_chains(blocks, 40),
         "histogram": histogram(blocks, 256),
@@ -205,9 +197,9 @@ def regular_cases(gpu: gs.GPU) -> dict[str, Launcher]:
 def irregular_cases(gpu: gs.GPU) -> dict[str, Launcher]:
     """Kernels whose blocks differ: in proportion to their number, at random, by a step, at the end, by their data."""
     wave, draw = wave_of(gpu, 256), np.random.default_rng(6)
-    blocks = 40 * wave + wave // 2
-    number = np.arange(blocks)
-    tenth = draw.random(blocks) < 0.1
+    blocks, longer = 40 * wave + 5, 110 * wave + 5
+    number, more = np.arange(blocks), np.arange(longer)
+    tenth, tenth_more = draw.random(blocks) < 0.1, draw.random(longer) < 0.1
     last = np.full(blocks, 20)
     last[-1] = 1_000
     return {
@@ -216,11 +208,19 @@ def irregular_cases(gpu: gs.GPU) -> dict[str, Launcher]:
         "the first half is heavy": listed(work_list, np.where(number < blocks // 2, 40, 4)),
         "the last block is heavy": listed(work_list, last),
         "a heavy stretch": listed(work_list, np.where((number > 0.4 * blocks) & (number < 0.55 * blocks), 60, 5)),
-        "loads grow with the block number": listed(load_list, 1 + number * 8 // blocks),
-        "one block in ten has ten times the loads": listed(load_list, np.where(tenth, 20, 2)),
-        "exponential work of every thread": listed(
-            thread_list, np.minimum(draw.exponential(6, blocks * 64), 60).astype(np.int64), 64
-        ),
-        "mandelbrot": picture(512, 256, 40),
-        "triangular matrix": triangle(2048),
+        "loads grow with the block number": listed(load_list, 1 + more * 8 // longer),
+        "one block in ten has ten times the loads": listed(load_list, np.where(tenth_more, 20, 2)),
+    }
+
+
+def long_cases(gpu: gs.GPU) -> dict[str, tuple[Launcher, bool]]:
+    """Kernels that take long to execute, and whether their blocks are alike."""
+    draw = np.random.default_rng(6)
+    threads = np.minimum(draw.exponential(6, 40 * wave_of(gpu, 64) * 64), 60).astype(np.int64)
+    return {
+        "work of every thread from a list": (listed(thread_list, threads, 64), False),
+        "naive matmul": (matmul(256, tiled=False), True),
+        "tiled matmul": (matmul(512, tiled=True), True),
+        "mandelbrot": (picture(512, 512, 40), False),
+        "triangular matrix": (triangle(5120), False),
     }

@@ -112,16 +112,17 @@ def _bound(left_out: int, mean: float, counts: Sequence[int], groups: Sequence[C
     """Bound of the error of what was left out, of a counter with this mean over all executed blocks.
 
     Student's t over the means of the groups; but at least what the spread of blocks lets expect, unless all count the
-    same: few scouts may have missed the blocks that count most. Both are corrected for how many blocks are known.
+    same: few scouts may have missed the blocks that count most. The blocks that are left out vary themselves: the fewer
+    they are, the less their own mean need be that of all from which the scouts were drawn.
     """
     blocks: NDArray[np.float64] = np.array([float(group.blocks) for group in groups])
     means = np.array(counts) / blocks
     if np.allclose(means, mean, rtol=1e-9, atol=0):
         return 0.0
-    left = sqrt(left_out / (left_out + blocks.sum()))
+    wider = sqrt(1 + blocks.sum() / max(1, left_out))
     by_groups = student(len(means) - 1) * float(means.std(ddof=1)) / sqrt(len(means))
     by_blocks = student(MANY) * spread * max(mean, float(means.mean())) / sqrt(blocks.sum())
-    return left_out * left * max(by_groups, by_blocks)
+    return left_out * wider * max(by_groups, by_blocks)
 
 
 def _access(
