@@ -247,8 +247,8 @@ class KernelTrace:
 
             with self._naming(f"chunk {number}"):
                 amounts += check_chunk(chunk, sizes, warps, place)
-        missing = int(np.argmin(self._chunk_of))
-        self._chunk(missing)
+        needed = np.arange(self.config.blocks) if self.sample is None else self.sample.played
+        self._chunk(int(needed[np.argmin(self._chunk_of[needed])]))
         return amounts
 
     @contextmanager
