@@ -23,9 +23,9 @@ from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import GLOBAL_OPS, OpClass
 from tests.cached_referee import CachedMemory
+from tests.laws import area, check_states, with_longer
 from tests.programs import ACCESSES, EVERYTHING, TINY, Case, Part, cases, gpus, load, programs, small_caches, trace
 from tests.referee import judge
-from tests.test_timing_laws import area
 
 
 def play(case: Case) -> Timeline:
@@ -52,21 +52,7 @@ def test_every_cycle_follows_the_rules(case: Case) -> None:
 @given(case=cases(EVERYTHING, caches=True))
 def test_states_tile_the_residency_and_add_up(case: Case) -> None:
     """I7: the identity of states and resident warp-cycles, with every class of instruction."""
-    timeline = play(case)
-    kernel = timeline.kernels[0]
-    sums: Counter[str] = Counter()
-    for history in timeline.warps:
-        edges = [(span.start_cycle, span.end_cycle) for span in history.states]
-        assert all(start < end for start, end in edges)
-        assert all(left[1] == right[0] for left, right in pairwise(edges))
-        if edges:
-            assert (history.start_cycle, history.end_cycle) == (edges[0][0], edges[-1][1])
-        for span in history.states:
-            sums[span.state.suffix] += span.end_cycle - span.start_cycle
-    assert sum(kernel.stalls.values()) == kernel.resident_warp_cycles
-    assert {state: cycles for state, cycles in kernel.stalls.items() if cycles} == dict(sums)
-    assert kernel.stalls["selected"] == kernel.warp_instructions
-    assert kernel.warp_instructions == sum(len(program) for block in case.blocks for program in block)
+    check_states(case, play(case))
 
 
 @settings(max_examples=30, deadline=None)
@@ -218,9 +204,7 @@ def test_a_longer_latency_never_shortens_a_lone_warp(
     A fence and a full store buffer only wait for what was sent before. Bulk copies overtake, so there are none.
     """
     gpu = data.draw(gpus(**{**caches, "dram_channels": 1, "l2_partitions": 1}))
-    known = {f"{pipe.name}_latency_cycles": pipe.latency_cycles for pipe in gpu.pipes}
-    present = known[latency] if latency in known else getattr(gpu, latency)
-    slower = gpu.replace(**{latency: present + more})
+    slower = with_longer(gpu, latency, more)
     ends = [simulate(g, [trace([program])], detail="kernel").kernels[0].end_fs for g in (gpu, slower)]
     assert ends[0] <= ends[1]
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from itertools import pairwise
+from collections import defaultdict
 from typing import Any, get_args
 
 import simpy
@@ -17,6 +16,7 @@ from gpusim_des.timing.server import FifoServer
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import GLOBAL_OPS, OpClass
+from tests.laws import area, check_states, with_longer
 from tests.programs import Case, Part, cases, gpus, programs, trace
 from tests.referee import Memory, judge
 
@@ -40,22 +40,7 @@ def test_every_cycle_follows_the_rules(case: Case) -> None:
 @given(case=cases())
 def test_states_tile_the_residency_and_add_up(case: Case) -> None:
     """I7: the identity of states and resident warp-cycles."""
-    timeline = play(case)
-    kernel = timeline.kernels[0]
-    sums: Counter[str] = Counter()
-    for history in timeline.warps:
-        edges = [(span.start_cycle, span.end_cycle) for span in history.states]
-        assert all(start < end for start, end in edges)
-        assert all(left[1] == right[0] for left, right in pairwise(edges))
-        if edges:
-            assert (history.start_cycle, history.end_cycle) == (edges[0][0], edges[-1][1])
-        assert history.end_cycle - history.start_cycle == sum(end - start for start, end in edges)
-        for span in history.states:
-            sums[span.state.suffix] += span.end_cycle - span.start_cycle
-    assert sum(kernel.stalls.values()) == kernel.resident_warp_cycles
-    assert {state: cycles for state, cycles in kernel.stalls.items() if cycles} == dict(sums)
-    assert kernel.stalls["selected"] == kernel.warp_instructions
-    assert kernel.warp_instructions == sum(len(program) for block in case.blocks for program in block)
+    check_states(case, play(case))
 
 
 @settings(max_examples=60, deadline=None)
@@ -147,16 +132,6 @@ def test_bytes_and_queues_are_conserved(case: Case) -> None:
         assert server.busy <= server.free - min((arrival for arrival, _ in customers), default=0)
 
 
-def area(customers: list[tuple[int, int]]) -> int:
-    """Integral over time of the number of customers present, by a sweep over arrivals and departures."""
-    changes = sorted([(arrival, 1) for arrival, _ in customers] + [(departure, -1) for _, departure in customers])
-    present = total = 0
-    for (time, change), (following, _) in pairwise(changes):
-        present += change
-        total += present * (following - time)
-    return total
-
-
 LATENCIES = (
     *(f"{pipe}_latency_cycles" for pipe in ("int", "fp32", "fp64", "fp16", "conversion", "sfu")),
     *("barrier_latency_cycles", "branch_latency_cycles", "block_start_cycles", "block_end_cycles"),
@@ -176,10 +151,7 @@ def test_a_longer_latency_never_shortens_a_lone_warp(gpu: GPU, program: list[Par
 
     With several warps or channels this is no law: a delay may reorder requests in favour of the critical one.
     """
-    pipe = latency.removesuffix("_latency_cycles")
-    known = {p.name: p.latency_cycles for p in gpu.pipes}
-    present = known[pipe] if pipe in known else getattr(gpu, latency)
-    slower = gpu.replace(**{latency: present + more})
+    slower = with_longer(gpu, latency, more)
     ends = [simulate(g, [trace([program])], detail="kernel", caches="off").kernels[0].end_fs for g in (gpu, slower)]
     assert ends[0] <= ends[1]
 

@@ -35,6 +35,10 @@ END_OF_MEMORY = 1 << 56
 """Sector numbers lie below: addresses below 2^61."""
 
 
+BYTES = ("ops", "lanes", "passes")
+"""Arrays that may hold unsigned bytes."""
+
+
 class Amounts(NamedTuple):
     """How much a trace holds, over all warps of its grid."""
 
@@ -65,12 +69,16 @@ class StreamSizes(NamedTuple):
 
 
 def _numbers(what: str, array: NDArray[Any], length: int | None = None, dimensions: int = 1) -> Array:
-    """Return an array of whole numbers; other unsigned ones than bytes do not mix with signed ones in NumPy."""
-    whole = isinstance(array, np.ndarray) and (array.dtype.kind == "i" or array.dtype == np.uint8)
+    """Return an array of whole numbers: signed ones, because NumPy turns sums with unsigned ones into fractions.
+
+    Only what nobody adds up may be bytes.
+    """
+    whole = isinstance(array, np.ndarray) and (array.dtype.kind == "i" or (what in BYTES and array.dtype == np.uint8))
     if not whole or array.ndim != dimensions:
         shown = f"{array.dtype} of shape {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise TraceError(
-            f"{what}: must be an array of whole numbers, signed or bytes, with {dimensions} dimension(s), not {shown}"
+            f"{what}: must be an array of whole numbers with a sign{' or bytes' * (what in BYTES)}, with {dimensions} "
+            f"dimension(s), not {shown}"
         )
     if length is not None and len(array) != length:
         raise TraceError(f"{what} has {len(array)} entries: must have {length}")
