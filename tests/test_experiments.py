@@ -15,7 +15,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "experiments"
 def test_no_experiment_is_forgotten() -> None:
     assert {p.stem for p in FOLDER.glob("*.py")} == {
         *("copy_overlap", "ilp_vs_tlp", "latency_hiding", "launch_overhead", "little_law", "occupancy_sweep"),
-        *("tiled_matmul", "wave_quantization"),
+        *("tile_quantization", "tiled_matmul", "wave_quantization"),
     }
 
 
