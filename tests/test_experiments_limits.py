@@ -104,6 +104,30 @@ def test_bandwidth_with_queues_solves_its_equation(flights: float) -> None:
     assert per_cycle * (dram.latency + wait) == pytest.approx(flights)
 
 
+def test_tile_quantization(tmp_path: Path) -> None:
+    """``tiny``: tiles of 16 × 32, one on each of two SMs at a time."""
+    points, table = load("tile_quantization").main("tiny", tmp_path, quick=True)
+
+    counted = {p.n: (p.quantization.tiles, p.quantization.waves.count) for p in points}
+    assert counted == {32: (2, 1), 33: (6, 3), 64: (8, 4), 65: (15, 8), 96: (18, 9)}
+    one = [p for p in points if p.blocks_per_sm == 1][:5]
+    assert one[1].us > 2.8 * one[0].us  # one row and column more
+    assert one[3].us > 1.9 * one[2].us
+    plain, full = table.sections  # a block of 512 threads fills an SM, two do not fit
+    assert (plain.verdict, full.verdict) == ("explained", "pass")
+    assert {p.name for p in tmp_path.iterdir()} == {"tile_quantization.png", "tile_quantization_utilisation.png"}
+
+
+def test_two_tiles_on_an_sm() -> None:
+    """They take longer than a lone one, and less than two after the other."""
+    points, table = load("tile_quantization").main("h100-sxm", quick=True)
+
+    alone, shared = points[2], points[-2]  # 8 tiles on four SMs
+    assert [(p.n, p.blocks_per_sm, p.quantization.tiles) for p in (alone, shared)] == [(64, 1, 8), (64, 2, 8)]
+    assert 1.1 * alone.us / 2 < shared.us < 0.8 * alone.us
+    assert [section.verdict for section in table.sections] == ["explained", "pass", "explained", "explained"]
+
+
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])
 def test_quick_on_the_default_gpu(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path, quick=True)
