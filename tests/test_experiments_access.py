@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gpusim_des as gs
@@ -81,3 +82,70 @@ def test_divergence(gpu: str | None, tmp_path: Path) -> None:
     assert cycles["warp number mod 4"] == pytest.approx(cycles["thread number mod 1"])
     assert [row.label for row in time.rows if row.verdict == "explained"] == [row.label for row in chain.rows]
     assert chain.rows[0].simulated == pytest.approx(4 * 64 * 4)  # four ways, four cycles an instruction
+
+
+@pytest.mark.parametrize("gpu", ["tiny", None])
+def test_transpose(gpu: str | None, tmp_path: Path) -> None:
+    table = check_quick("transpose", gpu, tmp_path)
+
+    loads, stores, passes, time = table.sections
+    assert [row.simulated for row in loads.rows] == [4, 4, 32, 4, 4]
+    assert [row.simulated for row in stores.rows] == [4, 32, 4, 4, 4]
+    assert [row.simulated for row in passes.rows] == [32, 1]
+    us = {row.label: row.simulated for row in time.rows}
+    assert us["copy"] < 0.7 * us["tile of 32 columns"]  # conflicts cost more than DRAM
+    assert us["tile of 33 columns"] < 1.2 * us["copy"]  # padding removes them
+    assert us["naive, reads rows"] > 3 * us["copy"]
+    assert us["naive, writes rows"] > 3 * us["copy"]
+    assert us["naive, reads rows, with caches"] < 0.7 * us["naive, reads rows"]
+    if gpu is None:  # enough is under way: DRAM is as busy as the formula has it
+        verdicts = {row.label: row.verdict for row in time.rows}
+        assert {label for label, verdict in verdicts.items() if verdict == "pass"} == {
+            *("copy", "naive, reads rows", "naive, writes rows", "tile of 33 columns"),
+        }
+
+
+def test_what_holds_up_a_transpose_that_writes_columns() -> None:
+    """The explanations, tried: with room for all stores, and with rows that come at once, the formula holds."""
+    experiment = load("transpose")
+    tiny = experiment.ideal(gs.load_gpu("tiny"))
+
+    def ratio(chip: gs.GPU, name: str) -> float:
+        point = experiment.measure(chip, name, 192, "off")
+        return float(point.kernel.seconds / point.formula_s)
+
+    assert ratio(tiny, "naive, reads rows") > 1.7
+    assert ratio(tiny.replace(store_buffer="64 KiB"), "naive, reads rows") < 1.06
+    near = tiny.replace(l1_latency=15, l2_latency=20, l2_far_latency=25, dram_latency=30, dram_bandwidth="1 TB/s")
+    near = near.replace(store_buffer="64 KiB", load_store_queue_depth=64, barrier_latency=1)
+    assert ratio(near, "tile of 32 columns") < 1.03
+    assert ratio(tiny, "tile of 32 columns") > 1.1
+
+
+@pytest.mark.parametrize("gpu", ["tiny", None])
+def test_histogram(gpu: str | None, tmp_path: Path) -> None:
+    table = check_quick("histogram", gpu, tmp_path)
+
+    counts, hot, parts = table.sections
+    n = 1 << 16
+    assert [row.simulated for row in counts.rows if "one bin" in row.label] == [n, n]  # all lanes of a warp meet
+    assert counts.verdict == "pass"
+    chip = gs.load_gpu(gpu or "h100-sxm")
+    us = {row.label: row.simulated for row in parts.rows}
+    least = n * chip.atomic_interval_cycles * chip.sm_period_fs / 1e9
+    assert least < us["global, one bin"] < 1.04 * least + 0.1
+    assert us["global, one bin"] > 3 * us["global, 16 bins"] > 3 * us["global, 256 bins"]
+    assert us["shared, one bin"] < 0.4 * us["global, one bin"]  # each SM serialises its own values
+    verdicts = {row.label: row.verdict for row in hot.rows}
+    assert verdicts == {"global, one bin": "pass", "shared, one bin": "explained"}
+
+
+def test_passes_of_atomics() -> None:
+    """Eight lanes in each of four bins; bins 0 and 32 share a bank, bins 0 to 7 a sector of the L2."""
+    passes = load("histogram").passes
+
+    assert passes(np.repeat(np.arange(4), 8).astype(np.int32), shared=False) == (8, 8)
+    assert passes(np.repeat([0, 8, 16, 24], 8).astype(np.int32), shared=False) == (8, 32)  # a sector for each bin
+    assert passes((32 * (np.arange(32) % 8)).astype(np.int32), shared=True)[0] == 8  # eight words of one bank
+    assert passes((32 * (np.arange(32) % 8)).astype(np.int32), shared=False)[0] == 4
+    assert passes(np.arange(64).astype(np.int32), shared=True)[0] == 2  # two warps without any conflict

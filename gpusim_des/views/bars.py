@@ -64,7 +64,7 @@ def bars(
     wrong = [value for value in simulated if not 0 <= value < math.inf]
     if wrong:
         raise ValueError(f"{wrong[0]} as the length of a bar: must be finite, at least 0")
-    ax = figure.new_axes(ax, 8.5, 1.6 + 0.42 * len(labels))
+    ax = figure.new_axes(ax, 9.5, 1.6 + 0.42 * len(labels))
     rows = range(len(labels))
     color = palette.lighter(palette.kernel_color(0), 0.35)
     handles = [*ax.barh(rows, simulated, height=0.62, color=color, label="simulated", zorder=2)][:1]

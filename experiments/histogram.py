@@ -1,0 +1,241 @@
+"""Histogram: atomic operations on one address follow each other, however many threads wait.
+
+Each value adds one to its bin. In global memory the L2 does that, one operation after another on an address: if all n
+values fall into one bin, time = latency + n × interval, and neither more threads nor more SMs help. Values that are
+spread over the bins meet less often. A copy of the bins in each block's shared memory takes the crowd apart: every SM
+serialises its own values only, n / SMs passes of the load/store unit, and the L2 sees one operation for each bin and
+block.
+
+The formulas take the busiest part alone: operations on the busiest address of each sector, in the L2 slice that has
+most of them; passes in the load/store units; bytes in DRAM. They assume that this part never waits for the others.
+
+    gpusim-des experiment histogram --gpu h100-sxm --out out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+import gpusim_des as gs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+GPU = "h100-sxm"
+SMS = 4
+N, QUICK_N = 1 << 18, 1 << 16
+BINS = 256
+THREADS, VALUES, REGISTERS = 256, 4, 32
+"""Threads of a block; values of a thread."""
+FS_PER_S = 1e15
+Values = npt.NDArray[np.int32]
+
+
+@gs.kernel
+def in_global(t: Any, values: Any, bins: Any) -> None:
+    """Every value is an atomic operation in global memory."""
+    i, step = t.blockIdx.x * VALUES * THREADS + t.threadIdx.x, THREADS
+    v0, v1, v2, v3 = values[i], values[i + step], values[i + 2 * step], values[i + 3 * step]
+    bins.atomic_add(v0, 1)
+    bins.atomic_add(v1, 1)
+    bins.atomic_add(v2, 1)
+    bins.atomic_add(v3, 1)
+
+
+@gs.kernel
+def in_shared(t: Any, values: Any, bins: Any) -> Any:
+    """A copy of the bins for each block; at its end they are added up."""
+    mine = t.shared("mine", (BINS,), np.int32)
+    mine[t.threadIdx.x] = 0
+    i, step = t.blockIdx.x * VALUES * THREADS + t.threadIdx.x, THREADS
+    v0, v1, v2, v3 = values[i], values[i + step], values[i + 2 * step], values[i + 3 * step]
+    yield t.syncthreads()
+    mine.atomic_add(v0, 1)
+    mine.atomic_add(v1, 1)
+    mine.atomic_add(v2, 1)
+    mine.atomic_add(v3, 1)
+    yield t.syncthreads()
+    bins.atomic_add(t.threadIdx.x, mine[t.threadIdx.x])
+
+
+@dataclass(frozen=True)
+class HistogramPoint:
+    """One kernel and one distribution."""
+
+    label: str
+    counted: int
+    """Passes of atomic operations, in the L2 for global bins, in the load/store units for shared ones."""
+    formula: int
+    kernel: gs.KernelTiming
+    limits_s: dict[str, float]
+    """Part → seconds, latency included."""
+    hot_s: float
+    """Latency + n × interval."""
+
+    @property
+    def limiter(self) -> str:
+        """The busiest part."""
+        return max(self.limits_s, key=lambda part: self.limits_s[part])
+
+
+def distributions(n: int) -> dict[str, Values]:
+    """Values by the name of their distribution."""
+    random = np.random.default_rng(0)
+    return {
+        "one bin": np.full(n, 7, np.int32),
+        "16 bins": random.integers(0, 16, n).astype(np.int32),
+        f"{BINS} bins": random.integers(0, BINS, n).astype(np.int32),
+    }
+
+
+def passes(values: Values, *, shared: bool) -> tuple[int, int]:
+    """Passes of all warps by the definition, and operations in the busiest 256 bytes of the L2, for bins of 4 bytes.
+
+    A warp's passes in the L2 are the lanes that share its most wanted address; in shared memory two different words of
+    one bank take a pass each, too. A sector of the L2 takes the lanes on its most wanted address.
+    """
+    total, of_unit = 0, np.zeros(BINS * 4 // 256, int)  # 256 bytes in a row lie in one slice
+    for warp in values.reshape(-1, 32):
+        lanes = np.bincount(warp, minlength=BINS)
+        words = (lanes > 0).reshape(-1, 32).sum(axis=0)  # different ones of each bank
+        total += max(int(lanes.max()), int(words.max()) if shared else 0)
+        of_unit += lanes.reshape(len(of_unit), -1, 8).max(axis=2).sum(axis=1)  # eight bins in a sector
+    return total, int(of_unit.max())
+
+
+def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Values) -> HistogramPoint:
+    """Run one kernel, check its bins and simulate it."""
+    shared, n = kernel is in_shared, len(values)
+    dev, blocks = gs.Device(chip), n // (THREADS * VALUES)
+    a, bins = dev.to_device(values), dev.to_device(np.zeros(BINS, np.int32))
+    dev.forget_launches()
+    launch = dev.launch(kernel, blocks, THREADS, a, bins, registers=REGISTERS)
+    if not (dev.to_host(bins) == np.bincount(values, minlength=BINS)).all():
+        raise AssertionError(f"{distribution}: results differ from NumPy's: this is a bug of the simulator")
+    accesses = launch.counters.accesses.items()
+    counted = [c.wavefronts for site, c in accesses if (site.memory, site.operation) == ("shared", "atomic")]
+    total, busiest = passes(values, shared=shared)
+    cycle = chip.sm_period_fs / FS_PER_S
+    latencies = chip.dram_latency_cycles + chip.l2_latency_cycles  # of a value, and of an operation on its bin
+    once = (chip.block_start_cycles + latencies + chip.block_end_cycles) * cycle
+    # Passes beside the atomics': the values, and for each warp of a block the bins set to zero, read, and added up.
+    lone = n // 32 + (3 * blocks * THREADS // 32 if shared else n // 32)
+    # Each block adds its bins once: 64 of them are eight sectors, one operation each.
+    serial = 8 * blocks if shared else busiest
+    dram = float(chip.dram_bandwidth_bytes_per_s * chip.efficiency("read"))
+    return HistogramPoint(
+        f"{'shared' if shared else 'global'}, {distribution}",
+        sum(counted) if shared else launch.counters.atomic_serialization,
+        total,
+        dev.simulate(detail="kernel").kernels[0],
+        {
+            "atomic unit of the L2": once + serial * chip.atomic_interval_cycles * cycle,
+            "load/store units": once + (lone + (total if shared else 0)) / chip.sms * cycle,
+            "DRAM": once + 4 * n / dram,
+        },
+        once + n * chip.atomic_interval_cycles * cycle,
+    )
+
+
+WAITS = {
+    "long_scoreboard": "for values from DRAM",
+    "barrier": "at barriers",
+    "lg_throttle": "for room in the store buffer",
+    "mio_throttle": "for the load/store unit",
+    "short_scoreboard": "for shared memory",
+    "drain": "for their last operations",
+    "no_instruction": "for their block to start",
+}
+"""What warps wait for, by the stall's name."""
+OWN = {
+    "atomic unit of the L2": ("lg_throttle", "drain"),
+    "load/store units": ("mio_throttle", "short_scoreboard", "lg_throttle"),
+    "DRAM": ("long_scoreboard", "drain"),
+}
+"""Stalls that come from the queue in front of a part."""
+
+
+def explanation(p: HistogramPoint) -> str:
+    """Why the busiest part was not busy all the time: what else warps waited for."""
+    k, l2 = p.kernel, p.kernel.l2_utilization or 0.0
+    busy = {
+        "atomic unit of the L2": k.busiest_atomic_unit,
+        "load/store units": k.load_store_utilization,
+        "DRAM": k.dram_utilization,
+    }[p.limiter]
+    if p.limiter == "atomic unit of the L2" and l2 > 0.5 * busy:
+        return (
+            f"the atomic unit is busy {busy:.0%} of the time, and the slices in front of it {l2:.0%}: both take about "
+            "as long for a sector, so that each waits for the other now and then"
+        )
+    shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS if state not in OWN[p.limiter]}
+    most = sorted(shares, key=lambda state: -shares[state])[:2]
+    waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
+    return f"{p.limiter} busy {busy:.0%} of the time; warps also wait {waits}"
+
+
+def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
+    """Passes, which are equal; n × interval; and the busiest part."""
+    labels, hot = [p.label for p in points], [p for p in points if p.label.endswith("one bin")]
+    return (
+        gs.compare(
+            *([p.formula for p in points], [p.counted for p in points]),
+            name="lanes that meet",
+            quantity="passes of atomic operations",
+            labels=labels,
+            tolerance=0,
+        )
+        + gs.compare(
+            *([p.hot_s * 1e6 for p in hot], [p.kernel.seconds * 1e6 for p in hot]),
+            name="latency + n × interval",
+            quantity="time (µs)",
+            labels=[p.label for p in hot],
+            explain={"shared, one bin": "each SM serialises its own values, and all SMs work at once"},
+            assumes="all operations on one address in the L2",
+        )
+        + gs.compare(
+            *([p.limits_s[p.limiter] * 1e6 for p in points], [p.kernel.seconds * 1e6 for p in points]),
+            name="latency + busiest part",
+            quantity="time (µs)",
+            labels=labels,
+            explain={p.label: explanation(p) for p in points},
+            assumes="the busiest part never waits for the others",
+        )
+    )
+
+
+def draw(chip: gs.GPU, points: Sequence[HistogramPoint], n: int) -> Axes:
+    us = [p.kernel.seconds * 1e6 for p in points]
+    return gs.views.bars(
+        [p.label for p in points],
+        us,
+        [p.limits_s[p.limiter] * 1e6 for p in points],
+        xlabel="time (µs)",
+        title=f"Histogram of {n:,} values on {chip.title}",
+        notes=[f"{t:.3g}   {p.limiter}" for t, p in zip(us, points, strict=True)],
+        formula_label="formula: latency + busiest part",
+    )
+
+
+def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[HistogramPoint], gs.Comparison]:
+    whole = gs.load_gpu(gpu)
+    chip = whole.slice(sms=min(SMS, whole.sms))
+    n = QUICK_N if quick else N
+    points = [measure(chip, kernel, *way) for kernel in (in_global, in_shared) for way in distributions(n).items()]
+    print(f"{n:,} values, {BINS} bins, {chip.title}")
+    table = compared(points)
+    print(table)
+    if out is not None:
+        gs.views.save(draw(chip, points, n), out / "histogram.png")
+        print(f"written: {out / 'histogram.png'}")
+    return points, table
+
+
+if __name__ == "__main__":
+    gs.experiment.script(main)
