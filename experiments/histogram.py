@@ -170,9 +170,11 @@ def explanation(p: HistogramPoint) -> str:
         "DRAM": k.dram_utilization,
     }[p.limiter]
     if p.limiter == "atomic unit of the L2" and l2 > 0.5 * busy:
+        room = k.stalls["lg_throttle"] / k.resident_warp_cycles
         return (
             f"the atomic unit is busy {busy:.0%} of the time, and the slices in front of it {l2:.0%}: both take about "
-            "as long for a sector, so that each waits for the other now and then"
+            "as long for a sector, so that each waits for the other now and then, and warps for room in the store "
+            f"buffers ({room:.0%} of their time)"
         )
     shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS if state not in OWN[p.limiter]}
     most = sorted(shares, key=lambda state: -shares[state])[:2]

@@ -149,3 +149,20 @@ def test_passes_of_atomics() -> None:
     assert passes((32 * (np.arange(32) % 8)).astype(np.int32), shared=True)[0] == 8  # eight words of one bank
     assert passes((32 * (np.arange(32) % 8)).astype(np.int32), shared=False)[0] == 4
     assert passes(np.arange(64).astype(np.int32), shared=True)[0] == 2  # two warps without any conflict
+
+
+@pytest.mark.parametrize("gpu", ["tiny", None])
+def test_reduction(gpu: str | None, tmp_path: Path) -> None:
+    table = check_quick("reduction", gpu, tmp_path)
+
+    barriers, passes, time = table.sections
+    assert [row.simulated for row in barriers.rows] == [9, 9, 9, 9, 3, 3, 3]
+    assert [row.simulated for row in passes.rows] == [150, 150, 45, 45, 45, 45, 45]
+    us = [row.simulated for row in time.rows]
+    assert us == sorted(us, reverse=True)  # each one is faster than the one before
+    assert us[0] > 6 * us[6]
+    assert [row.verdict for row in time.rows][:3] == ["explained"] * 3
+    if gpu is None:
+        assert time.rows[6].verdict == "pass"  # the last one is limited by DRAM alone
+    else:
+        assert 0 < time.rows[6].difference < 0.15  # half as many warps: while they add, too few load

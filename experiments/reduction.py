@@ -1,0 +1,353 @@
+"""Reduction: seven ways to add up an array, each mending what limits the one before (Harris 2007).
+
+A sum of n floats has to read 4 n bytes, and that is the least time: latency + 4 n / bandwidth. The first kernel is far
+from it. (1) Threads with tid % 2s = 0 add: warps diverge, and the remainder costs. (2) The first threads add, with a
+stride: no divergence, but 2s words apart they meet in the banks. (3) Halves are added: no conflicts. (4) Each thread
+adds two values while it loads: half of the threads, which only loaded, vanish. (5) The last warp needs no barriers.
+(6) The block's size is a constant: no loop is left. (7) Each thread adds many values first, in as few blocks as fit at
+once: the tree is a small part of the work, and loads that do not wait for each other keep DRAM busy.
+
+Only (7) is limited by DRAM, as the formula assumes. The table says what limits the others. Passes in shared memory and
+barriers follow from the tree: log2(threads) steps of two loads and a store for each active warp, in (2) times its
+conflicts. As many passes are saved from (1) to (2) by fewer warps as conflicts cost.
+
+    gpusim-des experiment reduction --gpu h100-sxm --out out
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import gpusim_des as gs
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+GPU = "h100-sxm"
+SMS = 2
+N, QUICK_N = 1 << 20, 1 << 18
+THREADS, REGISTERS = 256, 32
+TREE = (128, 64)
+"""Steps of a block before the last warp."""
+LAST = (32, 16, 8, 4, 2, 1)
+"""Steps of the last warp."""
+
+
+@gs.kernel
+def interleaved(t: Any, a: Any, out: Any) -> Any:
+    """1: every second thread adds its neighbour, then every fourth, and so on."""
+    s = t.shared("s", (THREADS,), np.float32)
+    tid = t.threadIdx.x
+    s[tid] = a[t.blockIdx.x * THREADS + tid]
+    yield t.syncthreads()
+    step = 1
+    while step < t.blockDim.x:
+        if tid % (2 * step) == 0:
+            s[tid] += s[tid + step]
+        yield t.syncthreads()
+        step *= 2
+    if tid == 0:
+        out[t.blockIdx.x] = s[0]
+
+
+@gs.kernel
+def strided(t: Any, a: Any, out: Any) -> Any:
+    """2: the same sums, by the first threads."""
+    s = t.shared("s", (THREADS,), np.float32)
+    tid = t.threadIdx.x
+    s[tid] = a[t.blockIdx.x * THREADS + tid]
+    yield t.syncthreads()
+    step = 1
+    while step < t.blockDim.x:
+        i = 2 * step * tid
+        if i < t.blockDim.x:
+            s[i] += s[i + step]
+        yield t.syncthreads()
+        step *= 2
+    if tid == 0:
+        out[t.blockIdx.x] = s[0]
+
+
+@gs.kernel
+def sequential(t: Any, a: Any, out: Any) -> Any:
+    """3: the first half adds the second half, then the first quarter the second."""
+    s = t.shared("s", (THREADS,), np.float32)
+    tid = t.threadIdx.x
+    s[tid] = a[t.blockIdx.x * THREADS + tid]
+    yield t.syncthreads()
+    step = t.blockDim.x // 2
+    while step > 0:
+        if tid < step:
+            s[tid] += s[tid + step]
+        yield t.syncthreads()
+        step //= 2
+    if tid == 0:
+        out[t.blockIdx.x] = s[0]
+
+
+@gs.kernel
+def first_add(t: Any, a: Any, out: Any) -> Any:
+    """4: two values per thread, added while they are loaded."""
+    s = t.shared("s", (THREADS,), np.float32)
+    tid = t.threadIdx.x
+    i = t.blockIdx.x * 2 * THREADS + tid
+    s[tid] = a[i] + a[i + THREADS]
+    yield t.syncthreads()
+    step = t.blockDim.x // 2
+    while step > 0:
+        if tid < step:
+            s[tid] += s[tid + step]
+        yield t.syncthreads()
+        step //= 2
+    if tid == 0:
+        out[t.blockIdx.x] = s[0]
+
+
+@gs.kernel
+def last_warp(t: Any, a: Any, out: Any) -> Any:
+    """5: a warp needs no barrier of the block, nor a branch for lanes that would idle anyway."""
+    s = t.shared("s", (THREADS + 32,), np.float32)
+    tid = t.threadIdx.x
+    i = t.blockIdx.x * 2 * THREADS + tid
+    s[tid] = a[i] + a[i + THREADS]
+    yield t.syncthreads()
+    step = t.blockDim.x // 2
+    while step > 32:
+        if tid < step:
+            s[tid] += s[tid + step]
+        yield t.syncthreads()
+        step //= 2
+    if tid < 32:
+        for last in LAST:
+            s[tid] += s[tid + last]
+            t.syncwarp()
+    if tid == 0:
+        out[t.blockIdx.x] = s[0]
+
+
+@gs.kernel
+def unrolled(t: Any, a: Any, out: Any) -> Any:
+    """6: all steps are constants, as in a template."""
+    s = t.shared("s", (THREADS + 32,), np.float32)
+    tid = t.threadIdx.x
+    i = t.blockIdx.x * 2 * THREADS + tid
+    s[tid] = a[i] + a[i + THREADS]
+    yield t.syncthreads()
+    for step in TREE:
+        if tid < step:
+            s[tid] += s[tid + step]
+        yield t.syncthreads()
+    if tid < 32:
+        for last in LAST:
+            s[tid] += s[tid + last]
+            t.syncwarp()
+    if tid == 0:
+        out[t.blockIdx.x] = s[0]
+
+
+@gs.kernel
+def many_each(t: Any, a: Any, out: Any, n: int) -> Any:
+    """7: each thread adds values of the whole array, a grid apart, four loads at a time."""
+    s = t.shared("s", (THREADS + 32,), np.float32)
+    tid = t.threadIdx.x
+    i, grid = t.blockIdx.x * THREADS + tid, t.gridDim.x * THREADS
+    total = np.float32(0)
+    while i < n:
+        v0, v1, v2, v3 = a[i], a[i + grid], a[i + 2 * grid], a[i + 3 * grid]
+        i += 4 * grid
+        total += v0 + v1 + v2 + v3
+    s[tid] = total
+    yield t.syncthreads()
+    for step in TREE:
+        if tid < step:
+            s[tid] += s[tid + step]
+        yield t.syncthreads()
+    if tid < 32:
+        for last in LAST:
+            s[tid] += s[tid + last]
+            t.syncwarp()
+    if tid == 0:
+        out[t.blockIdx.x] = s[0]
+
+
+VARIANTS = {
+    "1 interleaved, divergent": (interleaved, 1),
+    "2 interleaved, strided": (strided, 1),
+    "3 sequential": (sequential, 1),
+    "4 first add during load": (first_add, 2),
+    "5 last warp unrolled": (last_warp, 2),
+    "6 completely unrolled": (unrolled, 2),
+    "7 many values per thread": (many_each, 0),
+}
+"""Kernel, and values that each thread loads; 0: as many as there are for the blocks that fit at once."""
+WAITS = {
+    "long_scoreboard": "for values from DRAM",
+    "barrier": "at barriers",
+    "branch_resolving": "for branches",
+    "short_scoreboard": "for shared memory",
+    "mio_throttle": "for the load/store unit",
+    "math_pipe_throttle": "for an arithmetic pipe",
+    "not_selected": "for an issue slot",
+    "wait": "for the instruction before",
+    "no_instruction": "for their block to start",
+}
+"""What warps wait for, by the stall's name."""
+
+
+@dataclass(frozen=True)
+class ReductionPoint:
+    """What one kernel did."""
+
+    name: str
+    barriers: float
+    """Of a block, counted."""
+    passes: float
+    """In shared memory, of a block, counted."""
+    formula_barriers: int
+    formula_passes: int
+    kernel: gs.KernelTiming
+    dram_s: float
+    """Latency + 4 n / bandwidth."""
+    least_s: float
+    """Latency + what the busiest part takes."""
+    limiter: str
+    nbytes: int
+
+    @property
+    def gbs(self) -> float:
+        """Effective bandwidth, GB/s."""
+        return self.nbytes / self.kernel.seconds / 1e9
+
+
+def tree(number: int) -> tuple[int, int]:
+    """Barriers and passes of a block of variant `number`.
+
+    >>> tree(1), tree(2), tree(3), tree(7)
+    ((9, 150), (9, 150), (9, 45), (3, 45))
+    """
+    steps = [1 << k for k in range(THREADS.bit_length() - 1)]
+    passes = 0
+    for step in steps:
+        active = THREADS // (2 * step)
+        if number == 1:  # active threads lie 2 · step apart, those of a warp in different banks
+            passes += min(THREADS // 32, active)
+        elif number == 2:  # 32 / gcd(2 · step, 32) lanes find a bank each
+            lanes, banks = min(32, active), 32 // math.gcd(2 * step, 32)
+            passes += -(-active // 32) * -(-lanes // banks)
+        else:
+            passes += -(-active // 32)
+    # Two loads and a store of each step; before, each warp stores its values; at the end one thread loads the sum.
+    return 1 + (len(steps) if number < 5 else len(TREE)), 3 * passes + THREADS // 32 + 1
+
+
+def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
+    """Run one kernel, check its sums and simulate it."""
+    kernel, per_thread = VARIANTS[name]
+    values = np.random.default_rng(0).random(n, dtype=np.float32)
+    fit = gs.analytic.occupancy(chip, threads=THREADS, registers=REGISTERS, shared_bytes=4 * (THREADS + 32))
+    blocks = n // (per_thread * THREADS) if per_thread else chip.sms * fit.blocks_per_sm
+    if not per_thread:  # four loads of each round exist
+        while n % (4 * blocks * THREADS):
+            blocks -= 1
+    dev = gs.Device(chip)
+    a, sums = dev.to_device(values), dev.malloc(blocks, np.float32)
+    dev.forget_launches()
+    arguments = (a, sums) if per_thread else (a, sums, n)
+    launch = dev.launch(kernel, blocks, THREADS, *arguments, registers=REGISTERS)
+    if not np.isclose(dev.to_host(sums).sum(dtype=np.float64), values.sum(dtype=np.float64), rtol=1e-5):
+        raise AssertionError(f"{name}: the sum differs from NumPy's: this is a bug of the simulator")
+    counters = launch.counters
+    limits = gs.analytic.roofline(
+        chip,
+        instructions=counters.instruction_mix,
+        load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
+        dram_bytes=4 * n,
+    )
+    once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
+    return ReductionPoint(
+        name,
+        counters.barriers / blocks,
+        counters.shared_wavefronts / blocks,
+        *tree(int(name[0])),
+        dev.simulate(caches="off", detail="kernel").kernels[0],
+        once + limits.ceilings["DRAM"],
+        once + limits.seconds,
+        limits.limiter,
+        4 * n,
+    )
+
+
+def explanation(p: ReductionPoint) -> str:
+    """What limits a kernel: its busiest part, and the two longest waits."""
+    k = p.kernel
+    shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS}
+    most = sorted(shares, key=lambda state: -shares[state])[:2]
+    waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
+    return f"busiest: {p.limiter}, {p.least_s / k.seconds:.0%} of the time with latency; warps wait {waits}"
+
+
+def compared(points: Sequence[ReductionPoint]) -> gs.Comparison:
+    """Barriers and passes, which are equal, and time."""
+    labels, us = [p.name for p in points], [p.kernel.seconds * 1e6 for p in points]
+    why = {p.name: explanation(p) for p in points}
+    return (
+        gs.compare(
+            *([p.formula_barriers for p in points], [p.barriers for p in points]),
+            name="1 + steps with barriers",
+            quantity="barriers of a block",
+            labels=labels,
+            tolerance=0,
+        )
+        + gs.compare(
+            *([p.formula_passes for p in points], [p.passes for p in points]),
+            name="3 × warps and conflicts of the steps",
+            quantity="passes of a block in shared memory",
+            labels=labels,
+            tolerance=0,
+        )
+        + gs.compare(
+            *([p.dram_s * 1e6 for p in points], us),
+            name="latency + 4 n / bandwidth",
+            quantity="time (µs)",
+            labels=labels,
+            explain=why,
+            assumes="DRAM is the limit and always busy",
+        )
+    )
+
+
+def draw(chip: gs.GPU, points: Sequence[ReductionPoint]) -> Axes:
+    first = points[0].kernel.seconds
+    return gs.views.bars(
+        [p.name for p in points],
+        [p.gbs for p in points],
+        [p.nbytes / p.dram_s / 1e9 for p in points],
+        xlabel="effective bandwidth, 4 n / time (GB/s)",
+        title=f"Reduction of {points[0].nbytes // 4:,} floats on {chip.title}",
+        notes=[f"{p.gbs:.3g}   {first / p.kernel.seconds:.1f} times as fast as (1)" for p in points],
+        formula_label="formula: DRAM",
+    )
+
+
+def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[ReductionPoint], gs.Comparison]:
+    whole = gs.load_gpu(gpu)
+    chip = whole.slice(sms=min(SMS, whole.sms))
+    n = QUICK_N if quick else N
+    points = [measure(chip, name, n) for name in VARIANTS]
+    print(f"{n:,} floats on {chip.title}")
+    table = compared(points)
+    print(table)
+    if out is not None:
+        gs.views.save(draw(chip, points), out / "reduction.png")
+        print(f"written: {out / 'reduction.png'}")
+    return points, table
+
+
+if __name__ == "__main__":
+    gs.experiment.script(main)
