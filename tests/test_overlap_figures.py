@@ -45,13 +45,13 @@ def test_one_engine_takes_no_less_than_the_formula(chunks: int, stages: tuple[in
 
 
 def test_formulas_refuse_what_makes_no_sense() -> None:
-    with pytest.raises(ValueError, match="chunks = 0: must be at least 1"):
+    with pytest.raises(ValueError, match="chunks = 0: must be a whole number, at least 1"):
         pipeline_seconds(0, 1, 1, 1)
-    with pytest.raises(ValueError, match="engines = 0: must be at least 1"):
+    with pytest.raises(ValueError, match="engines = 0: must be a whole number, at least 1"):
         pipeline_seconds(1, 1, 1, 1, engines=0)
-    with pytest.raises(ValueError, match="-1 s: a time must be finite and not negative"):
+    with pytest.raises(ValueError, match="compute_s = -1: must be a finite number, at least 0"):
         blocking_seconds(1, 1, -1, 1)
-    with pytest.raises(ValueError, match="inf s: a time"):
+    with pytest.raises(ValueError, match="= inf: must be a finite number"):
         launch_interval_seconds(1, float("inf"))
     with pytest.raises(ValueError, match="issue = 'last': possible are 'depth-first' and 'breadth-first'"):
         blocking_seconds(1, 1, 1, 1, issue="last")  # type: ignore[arg-type]

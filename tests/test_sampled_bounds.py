@@ -1,4 +1,4 @@
-"""The truth lies within the bounds that samples report: against full runs of even and of uneven kernels."""
+"""The truth lies within the bounds that samples report: against full runs of even and of uneven kernels (S3)."""
 
 from __future__ import annotations
 
