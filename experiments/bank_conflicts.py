@@ -35,7 +35,7 @@ TYPES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.float64
 CHAINS = (1, 2, 32, 33)
 ELEMENTS = 1024
 WARPS = 16
-ROUNDS = 8
+ROUNDS = 4
 LOADS = 16
 """Of a round."""
 BANKS = 32
