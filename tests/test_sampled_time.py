@@ -1,4 +1,4 @@
-"""The time of sampled kernels: how it is extrapolated, that both engines agree, and what a host program sees of it (S2)."""
+"""The time of sampled kernels: how it is extrapolated (S2), that both engines agree, what a host program sees of it."""
 
 from __future__ import annotations
 
