@@ -177,7 +177,7 @@ def triangle(n: int) -> Launcher:
     def launch(dev: gs.Device, sample: Any) -> gs.Launch:
         a, v, c = dev.malloc(n * n), dev.malloc(n), dev.malloc(n)
         reserve = dev.gpu.shared_bytes_per_block_optin // 2 - 1024
-        return dev.launch(triangular, n // 64, 64, a, v, c, n, registers=32, dynamic_shared=reserve, sample=sample)
+        return dev.launch(triangular, n // 32, 32, a, v, c, n, registers=32, dynamic_shared=reserve, sample=sample)
 
     return launch
 
@@ -222,5 +222,5 @@ def long_cases(gpu: gs.GPU) -> dict[str, tuple[Launcher, bool]]:
         "naive matmul": (matmul(256, tiled=False), True),
         "tiled matmul": (matmul(512, tiled=True), True),
         "mandelbrot": (picture(512, 512, 40), False),
-        "triangular matrix": (triangle(5120), False),
+        "triangular matrix": (triangle(1920), False),
     }

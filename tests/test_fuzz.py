@@ -29,19 +29,19 @@ def test_some_programs_at_the_edges() -> None:
 
 @pytest.mark.slow
 def test_many_programs_at_the_edges() -> None:
-    ends, wrong = fuzz(1, 300)
+    ends, wrong = fuzz(1, 120)
     assert not wrong
-    assert ends["extreme, played"] > 100
-    assert ends["invalid, refused"] > 50
-    assert ends["invalid, played"] > 5  # what was changed was legal as well
+    assert ends["extreme, played"] > 40
+    assert ends["invalid, refused"] > 20
+    assert ends["invalid, played"] > 1  # what was changed was legal as well
 
 
 @pytest.mark.slow
 def test_every_access_of_some_programs_is_legal() -> None:
     """Numba is switched off, and every word that is read or written is looked at."""
-    ends, wrong = fuzz(2, 100, check=True)
+    ends, wrong = fuzz(2, 20, check=True)
     assert not wrong
-    assert ends["extreme, played"] > 30
+    assert ends["extreme, played"] > 5
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ MOST_PLAYED = 0.75
 """A sample that would play more of the grid than this is not worth its errors."""
 
 FEWEST_PILOTS = 64
-"""Blocks at least that look how the work is distributed, before runs are chosen."""
+"""Blocks at least that look how the work is distributed, before runs are chosen; of small grids an eighth."""
 
 FEWEST_SCOUTS = 32
 GROUPS = 8
@@ -206,7 +206,7 @@ class Sampler:
     @property
     def _pilots(self) -> int:
         """Blocks that look how the work is distributed: as many as run at a time, if that is not too many."""
-        return min(self._executed.at_once, max(FEWEST_PILOTS, self._blocks // 16))
+        return min(self._executed.at_once, max(self._blocks // 16, min(FEWEST_PILOTS, self._blocks // 8)))
 
     def _draw(self, stretches: list[tuple[int, int]], count: int) -> NDArray[np.int64]:
         """Draw blocks that have not run from stretches of waves, one from each of `count` equal parts; ascending."""
