@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
-from tests.sampled_kernels import Launcher, irregular_cases, long_cases, regular_cases
+from tests.sampled_kernels import (
+    Launcher,
+    histogram,
+    irregular_cases,
+    listed,
+    long_cases,
+    regular_cases,
+    work_list,
+)
 
 ONE_SM = gs.load_gpu("h100-sxm").slice(sms=1)
 EVEN, UNEVEN, LONG = regular_cases(ONE_SM), irregular_cases(ONE_SM), long_cases(ONE_SM)
@@ -20,21 +28,27 @@ SMALL = 0.05
 def compare(
     launch: Launcher, gpu: gs.GPU, sample: Any, caches: Any
 ) -> tuple[gs.KernelTiming, gs.KernelTiming, gs.Launch]:
-    """Sample a kernel and run it whole; the counters are compared at once."""
+    """Sample a kernel and run it whole."""
     results = []
     for size in (sample, None):
         dev = gs.Device(gpu)
         done = launch(dev, size)
         results.append((done, dev.simulate(engine="compiled", caches=caches, detail="kernel").kernels[0]))
-    (sampled, kernel), (exact, whole) = results
-    if isinstance(sampled.counters, gs.EstimatedCounters):
-        for name, bound in sampled.counters.bounds.items():
-            one, other = (
-                c.instruction_mix[name] if name in sampled.counters.instruction_mix else getattr(c, name)
-                for c in (sampled.counters, exact.counters)
-            )
-            assert abs(one - other) <= bound + 0.5, name
+    (sampled, kernel), (_, whole) = results
     return kernel, whole, sampled
+
+
+def counters_within(launch: Launcher, sample: Any) -> dict[str, bool]:
+    """Tell of every counter of a sampled kernel whether the true one lies within the bound."""
+    estimates, whole = (launch(gs.Device(ONE_SM), size).counters for size in (sample, None))
+    assert isinstance(estimates, gs.EstimatedCounters)
+
+    def value(counters: gs.Counters, name: str) -> int:
+        mix = estimates.instruction_mix
+        return counters.instruction_mix[name] if name in mix else int(getattr(counters, name))
+
+    # Estimates are whole numbers.
+    return {n: abs(value(estimates, n) - value(whole, n)) <= bound + 0.5 for n, bound in estimates.bounds.items()}
 
 
 def within(kernel: gs.KernelTiming, whole: gs.KernelTiming) -> bool:
@@ -57,6 +71,28 @@ def test_uneven_kernels(name: str, caches: str) -> None:
     kernel, whole, sampled = compare(UNEVEN[name], ONE_SM, 18, caches)
     assert sampled.sample is not None
     assert within(kernel, whole)
+
+
+@pytest.mark.parametrize("sample", [12, 18])
+def test_counters_of_all_kernels(sample: int) -> None:
+    """A bound with a confidence of 95 % may fail now and then, so all counters of all kernels count together."""
+    held = [ok for launch in (EVEN | UNEVEN).values() for ok in counters_within(launch, sample).values()]
+    assert sum(held) >= 0.95 * len(held)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["histogram", "heavy blocks"])
+def test_counters_of_many_random_inputs(kernel: str) -> None:
+    """One kernel with a hundred inputs: each counter is within as often as promised, but for chance."""
+    held: dict[str, list[bool]] = {}
+    for seed in range(100):
+        tenth = np.random.default_rng(seed).random(325) < 0.1
+        launch = histogram(355, 256, seed) if kernel == "histogram" else listed(work_list, np.where(tenth, 20, 2))
+        for name, ok in counters_within(launch, "auto").items():
+            held.setdefault(name, []).append(ok)
+    chance = 2 * (0.95 * 0.05 / 100) ** 0.5
+    assert {name: sum(oks) for name, oks in held.items() if sum(oks) < 100 * (0.95 - chance)} == {}
+    assert sum(map(sum, held.values())) >= 0.95 * sum(map(len, held.values()))
 
 
 @pytest.mark.slow
