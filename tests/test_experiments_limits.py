@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpusim_des as gs
@@ -126,6 +127,69 @@ def test_two_tiles_on_an_sm() -> None:
     assert [(p.n, p.blocks_per_sm, p.quantization.tiles) for p in (alone, shared)] == [(64, 1, 8), (64, 2, 8)]
     assert 1.1 * alone.us / 2 < shared.us < 0.8 * alone.us
     assert [section.verdict for section in table.sections] == ["explained", "pass", "explained", "explained"]
+
+
+@pytest.mark.slow
+def test_roofline(tmp_path: Path) -> None:
+    runs, table = load("roofline").main("h100-sxm", tmp_path, quick=True)
+
+    intensity, roof, parts = table.sections
+    assert len(runs) == 10
+    assert intensity.verdict == "pass"  # ten fractions by hand, and counted
+    assert {row.label: row.formula for row in intensity.rows}["vector add"] == 2 / 12
+    assert all(row.difference <= 0 for row in roof.rows)  # nothing breaks through the roof
+    assert roof.verdict == parts.verdict == "explained"
+    limiter = {r.case.name: r.parts.limiter for r in runs}
+    assert limiter["vector add"] == limiter["polynomial, degree 32"] == "DRAM"
+    assert limiter["polynomial, degree 256"] == "issue slots"
+    assert limiter["polynomial, degree 128, fp64"] == "fp64 pipe"
+    assert [p.name for p in tmp_path.iterdir()] == ["roofline.png"]
+
+
+def test_what_keeps_the_long_polynomial_from_its_roof() -> None:
+    """Not the start and end of blocks: the greedy scheduler, and the latency that it leaves unhidden."""
+    module = load("roofline")
+    chip = gs.load_gpu("h100-sxm").slice(sms=2)
+    (case,) = (c for c in module.cases(module.N, 32) if c.name == "polynomial, degree 256")
+
+    def missing(gpu: gs.GPU) -> float:
+        run = module.measure(gpu, case)
+        return float(1 - run.parts.seconds / run.kernel.seconds)
+
+    as_is = missing(chip)
+    assert as_is > 0.15
+    assert missing(chip.replace(block_start_cycles=0, block_end_cycles=0)) > 0.9 * as_is
+    assert missing(chip.replace(scheduler_policy="lrr")) < 0.4 * as_is
+
+
+def test_roofline_view() -> None:
+    """``tiny``: 64 GB/s, 256 GFLOP/s in fp32, the ridge at 4."""
+    chart = gs.analytic.roofs("tiny")
+    point = gs.views.RooflinePoint("half of the roof", 2.0, 64e9)
+
+    ax = gs.views.roofline(chart, [point])
+
+    dram, fp32, gap, mark, _ = (np.array([line.get_xdata(), line.get_ydata()]).T.tolist() for line in ax.lines)
+    assert (dram[-1], fp32[0]) == ([4.0, 256.0], [4.0, 256.0])
+    assert gap == [[2.0, 64.0], [2.0, 128.0]]  # from the kernel to its roof
+    assert mark == [[2.0, 64.0]]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [t.get_text() for t in legend.get_texts()] == [
+        *("DRAM: 64 GB/s", "fp32: 256 GFLOP/s", "1  half of the roof"),
+    ]
+    with pytest.raises(ValueError, match="nothing to draw: pass at least one kernel"):
+        gs.views.roofline(chart, [])
+    with pytest.raises(ValueError, match="half of the roof uses the pipe 'fp32', whose roof is not drawn"):
+        gs.views.roofline(chart, [point], compute=("fp64",))
+    with pytest.raises(ValueError, match="idle: per_second = 0 on a logarithmic axis"):
+        gs.views.roofline(chart, [gs.views.RooflinePoint("idle", 1.0, 0)])
+
+
+@pytest.mark.parametrize("name", ["roofline"])
+def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
+    _, table = load(name).main("tiny", tmp_path, quick=True)
+    assert table.passed
 
 
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])
