@@ -186,7 +186,28 @@ def test_roofline_view() -> None:
         gs.views.roofline(chart, [gs.views.RooflinePoint("idle", 1.0, 0)])
 
 
-@pytest.mark.parametrize("name", ["roofline"])
+@pytest.mark.slow
+def test_scaling(tmp_path: Path) -> None:
+    points, table = load("scaling").main("h100-sxm", tmp_path, quick=True)
+
+    by_law = {
+        name: {p.sms: p for p in points if p.law == name} for name in ("Amdahl", "uneven", "Gustafson", "reading")
+    }
+    assert list(by_law["uneven"]) == [6, 12]
+    # 16 blocks take three waves on 6 SMs, and two on 12 as on 8: that is as fast as on numbers that divide them.
+    assert by_law["uneven"][12].simulated < by_law["Amdahl"][16].simulated
+    assert by_law["Gustafson"][16].simulated > 1.8 * by_law["Amdahl"][16].simulated
+    serial = {law: [gs.analytic.karp_flatt(p.simulated, n) for n, p in by_law[law].items() if n > 1] for law in by_law}
+    assert serial["Amdahl"][1] == pytest.approx(serial["Amdahl"][0], rel=0.02)  # serial work: the same for all
+    assert serial["reading"][1] != pytest.approx(serial["reading"][0], rel=0.1)  # contention
+    verdicts = {section.rows[0].name: section.verdict for section in table.sections}
+    assert verdicts["Amdahl's law"] == verdicts["Gustafson's law"] == verdicts["the same with whole waves"] == "pass"
+    assert verdicts["Amdahl's law, reading memory"] == "explained"
+    assert table.passed
+    assert [p.name for p in tmp_path.iterdir()] == ["scaling.png"]
+
+
+@pytest.mark.parametrize("name", ["roofline", "scaling"])
 def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
     _, table = load(name).main("tiny", tmp_path, quick=True)
     assert table.passed
