@@ -84,13 +84,13 @@ def test_little_law(tmp_path: Path) -> None:
     points, table = load("little_law").main("tiny", tmp_path, quick=True)
 
     assert [(p.warps, p.lists, p.flights) for p in points] == [(4, 1, 8), (12, 1, 24), (16, 1, 32), (16, 4, 128)]
-    plain, queued, measured, wait = table.sections
+    plain, queued, measured, closed, wait = table.sections
     assert [row.verdict for row in plain.rows] == ["pass", "pass", "pass", "explained"]  # the knee is at 104 loads
     assert plain.rows[0].formula == pytest.approx(
         8 * 128 / 208
     )  # GB/s: 200 cycles, 4 × 2 to serve the line less 2, port
     assert plain.rows[-1].formula == pytest.approx(64)
-    assert queued.verdict == measured.verdict == "pass"
+    assert queued.verdict == measured.verdict == closed.verdict == "pass"
     assert abs(measured.worst_difference) < 0.01
     assert [row.verdict for row in wait.rows] == ["pass", "pass", "pass", "explained"]
     assert {p.name for p in tmp_path.iterdir()} == {"little_law.png", "little_law_wait.png"}
