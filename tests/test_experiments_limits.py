@@ -133,12 +133,13 @@ def test_two_tiles_on_an_sm() -> None:
 def test_roofline(tmp_path: Path) -> None:
     runs, table = load("roofline").main("h100-sxm", tmp_path, quick=True)
 
-    intensity, roof, parts = table.sections
+    intensity, roof, parts, calm = table.sections
     assert len(runs) == 10
     assert intensity.verdict == "pass"  # ten fractions by hand, and counted
     assert {row.label: row.formula for row in intensity.rows}["vector add"] == 2 / 12
     assert all(row.difference <= 0 for row in roof.rows)  # nothing breaks through the roof
     assert roof.verdict == parts.verdict == "explained"
+    assert calm.verdict == "pass"  # where nothing waits, the busiest part is all
     limiter = {r.case.name: r.parts.limiter for r in runs}
     assert limiter["vector add"] == limiter["polynomial, degree 32"] == "DRAM"
     assert limiter["polynomial, degree 256"] == "issue slots"
