@@ -167,3 +167,26 @@ def test_tiled_matmul_in_two_processes(tmp_path: Path) -> None:
 def test_with_its_defaults(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path)
     assert table.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "gpus"),
+    [
+        ("bank_conflicts", ("c1060", "c2050")),
+        ("coalescing", ("c1060",)),  # no L1 for global memory
+        ("copy_overlap", ("h100-sxm", "c1060", "c2050")),  # one hardware queue, late signals
+        ("histogram", ("t4", "v100-sxm2", "c2050")),
+        ("ilp_vs_tlp", ("c2050", "k20c", "h200-sxm")),
+        ("little_law", ("c1060", "c2050", "rtx-4090")),  # one channel; 48 warps
+        ("reduction", ("t4", "c2050")),
+        ("roofline", ("t4", "c1060", "b200")),
+        ("scaling", ("c1060", "t4")),
+        ("transpose", ("v100-sxm2", "c2050")),
+    ],
+)
+def test_quick_on_other_gpus(name: str, gpus: tuple[str, ...]) -> None:
+    """Nothing is left unexplained on chips with rules of their own."""
+    for gpu in gpus:
+        _, table = load(name).main(gpu, quick=True)
+        assert table.passed, str(table)

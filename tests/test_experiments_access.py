@@ -11,6 +11,9 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.experiment import load
 
+both = pytest.mark.parametrize("gpu", ["tiny", pytest.param(None, marks=pytest.mark.slow)])
+"""On the smallest GPU, and on the default one of each experiment."""
+
 
 def check_quick(name: str, gpu: str | None, out: Path) -> gs.Comparison:
     """Run an experiment as ``--quick`` does; every difference is within its tolerance or explained."""
@@ -32,7 +35,7 @@ def test_sectors_of_strides_and_offsets() -> None:
     assert [touched(1, 0, size, 32) for size in (1, 4, 8, 16)] == [1, 4, 8, 16]  # float4: four passes of four
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_coalescing(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("coalescing", gpu, tmp_path)
 
@@ -50,7 +53,7 @@ def test_coalescing(gpu: str | None, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_bank_conflicts(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("bank_conflicts", gpu, tmp_path)
 
@@ -65,7 +68,7 @@ def test_bank_conflicts(gpu: str | None, tmp_path: Path) -> None:
     assert [row.simulated for row in chain.rows] == pytest.approx([latency + p for p in (0, 1, 31, 0)], rel=1e-6)
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_divergence(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("divergence", gpu, tmp_path)
 
@@ -84,7 +87,7 @@ def test_divergence(gpu: str | None, tmp_path: Path) -> None:
     assert chain.rows[0].simulated == pytest.approx(4 * 64 * 4)  # four ways, four cycles an instruction
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_transpose(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("transpose", gpu, tmp_path)
 
@@ -123,7 +126,7 @@ def test_what_holds_up_a_transpose_that_writes_columns() -> None:
     assert ratio(tiny, "tile of 32 columns") > 1.1
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_histogram(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("histogram", gpu, tmp_path)
 
@@ -157,7 +160,7 @@ def test_passes_of_atomics() -> None:
     assert of(np.arange(256)) == (8, [8] * 4, [8] * 4)
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_reduction(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("reduction", gpu, tmp_path)
 

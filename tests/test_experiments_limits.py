@@ -23,7 +23,10 @@ def test_ilp_vs_tlp_by_hand(tmp_path: Path) -> None:
     by_hand = {(1, 1): 0.5, (1, 2): 1, (1, 4): 2, (1, 8): 2, (2, 1): 1, (2, 2): 2, (2, 4): 2, (2, 8): 2}
     by_hand |= {(4, warps): 2 for warps in (1, 2, 4, 8)}
     assert {(p.ilp, p.warps): p.simulated for p in points} == by_hand
-    law, better = table.sections
+    law, better, step = table.sections
+    (in_step,) = step.rows
+    # Eight warps take turns of 8 cycles: multiply-adds, addition, comparison; the branch takes 10, all else is hidden.
+    assert (in_step.formula, in_step.verdict) == (2 * 8 * 4 / (4 * 8 + 8 + 8 + 10), "pass")
     assert {row.label: row.simulated for row in law.rows[12:] if "ILP" in row.label and "loop" not in row.label} == {
         "3 warps, ILP 4": 1.5,  # three warps' work while one scheduler works for two
         "10 warps, ILP 1, greedy": 1.25,  # four of five warps at the peak, then the fifth at a quarter of it
