@@ -46,7 +46,8 @@ def by_hand(*fresh: float) -> tuple[Any, Any]:
 
 def judged(stretches: list[dict[str, int]], played: dict[str, int], *fresh: float) -> Traffic:
     estimate, moved = by_hand(*fresh)
-    return traffic(estimate, stretches, played, *moved, ONE_SM, caches=True, warm=False, atomics=False)
+    of_played, of_others = moved
+    return traffic(estimate, stretches, played, of_played, of_others, ONE_SM, caches=True, warm=False, atomics=False)
 
 
 def counted(blocks: int, reads_per_block: int) -> dict[str, int]:
