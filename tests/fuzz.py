@@ -89,7 +89,8 @@ def watch_worker(command: list[str], environment: dict[str, str], heard: Callabl
         # Read past Python's buffers, in which a line may lie that is not announced any more.
         pipe = process.stdout.fileno()
         while True:
-            if not select.select([pipe], [], [], LONGEST_S)[0]:
+            # Second by second, so that a machine that sleeps meanwhile is no program that hangs.
+            if not any(select.select([pipe], [], [], 1)[0] for _ in range(LONGEST_S)):
                 process.kill()
                 return f"{now}: no answer for {LONGEST_S} s"
             told = os.read(pipe, 1 << 16)
