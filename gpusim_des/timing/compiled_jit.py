@@ -38,7 +38,7 @@ def compiled(function: Function) -> Function:
 
     def for_all_values(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """Forget which numbers the arguments are: of what Numba compiled, two fifths were copies for constants."""
-        plain = cast("Callable[[Any], Any]", types.unliteral)
+        plain: Callable[[Any], Any] = types.unliteral
         return for_types([plain(a) for a in arguments], {name: plain(a) for name, a in keywords.items()})
 
     made.get_call_template = for_all_values
