@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import gpusim_des as gs
 from gpusim_des.experiment import list_experiments, load
 from gpusim_des.gpu import list_gpus
 
@@ -124,6 +125,17 @@ def test_tiled_matmul(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     loads, sectors, time = table.sections
     assert (loads.verdict, sectors.verdict, time.verdict) == ("pass", "explained", "explained")
     assert {row.label: row.verdict for row in time.rows}["T = 32, B transposed"] == "pass"
+
+
+@pytest.mark.slow
+def test_tiled_matmul_where_nothing_waits() -> None:
+    """What the roofline leaves out is waiting: at the same rates and next to no latencies all are close to it."""
+    module = load("tiled_matmul")
+    chip = gs.experiment.without_waits(gs.load_gpu("h100-sxm").slice(sms=2))
+    points = [module.measure(variant, chip, 128, "on", "auto") for variant in module.fitting(chip, 128)]
+
+    assert len(points) == 9
+    assert all(1 <= p.ratio < 1.06 for p in points)
 
 
 def test_tiled_matmul_without_caches(capsys: pytest.CaptureFixture[str]) -> None:
