@@ -21,6 +21,7 @@ FLOORS = {
     "functional": 2,
     "timing": 2,
     "analytic": 2,
+    "advice": 3,
     "views": 3,
     "simulation": 4,
     "launched": 4,
