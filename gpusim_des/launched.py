@@ -9,6 +9,7 @@ from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import LaunchConfig
+from gpusim_des.source_view import SourceView
 from gpusim_des.trace import KernelTrace, Sample
 
 
@@ -71,6 +72,14 @@ class Launch:
             self.array_types,
         )
         return launch_advice(facts)
+
+    def source(self) -> SourceView:
+        """Return the kernel's source with what its warps did beside each line: print it, or take ``rows()``.
+
+        Sums over the lines equal the launch's counters; of a sampled launch both are estimates, rounded by themselves.
+        """
+        function = None if self.kernel is None else self.kernel.function
+        return SourceView.of(self.name, function, self.counters)
 
     @property
     def sample(self) -> Sample | None:

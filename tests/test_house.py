@@ -24,6 +24,8 @@ FLOORS = {
     "advice": 3,
     "views": 3,
     "simulation": 4,
+    "source_html": 3,
+    "source_view": 4,
     "launched": 4,
     "device_work": 4,
     "graph": 4,
