@@ -304,7 +304,7 @@ class Device(StreamFace):
             )
         except (CycleLimitError, SimulationInterrupted) as stop:
             if isinstance(stop.partial, Timeline):
-                stop.partial = Simulation(stop.partial, used)
+                stop.partial = Simulation(stop.partial, used, tuple(self.launches))
             raise
         self._event_times_fs = dict(timeline.event_times)
-        return Simulation(timeline, used)
+        return Simulation(timeline, used, tuple(self.launches))

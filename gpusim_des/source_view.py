@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -158,6 +159,10 @@ def _title(name: str, counters: Counters, rows: list[Row]) -> str:
     title = f"{name}: {counters.warp_instructions:,} warp instructions{estimated}"
     if rows and "cycles" in rows[0]:
         title += f", {sum(row['cycles'] for row in rows):,} warp-cycles"
+        executed = Counter(row["line"] for row in rows if row["instructions"])
+        shared = sorted(line for line, files in executed.items() if files > 1)
+        if shared:
+            title += f" (lines {', '.join(map(str, shared))} stand in several files: the first has the cycles of all)"
     return title
 
 
