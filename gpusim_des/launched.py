@@ -59,19 +59,22 @@ class Launch:
         >>> print(first.finding)
         Load of a at line 4: 32 sectors per request (ideal 4); neighbouring lanes are 4,096 bytes apart
         """
+        return launch_advice(self.facts)
+
+    @property
+    def facts(self) -> KernelFacts:
+        """What advice is made from; raises `ValueError` for a launch that was made without a GPU."""
         if self.gpu is None:
             raise ValueError(f"launch of {self.name!r} without a GPU: advice needs one; launch it with Device.launch")
-        trace = self.trace
-        facts = KernelFacts(
+        return KernelFacts(
             self.name,
             self.config,
             self.counters,
             self.gpu,
-            trace.registers,
-            trace.shared_bytes,
+            self.trace.registers,
+            self.trace.shared_bytes,
             self.array_types,
         )
-        return launch_advice(facts)
 
     def source(self) -> SourceView:
         """Return the kernel's source with what its warps did beside each line: print it, or take ``rows()``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from os import PathLike
 
+from gpusim_des.advice import Advice, program_advice
 from gpusim_des.functional.counters import Counters
 from gpusim_des.launched import Launch
 from gpusim_des.source_view import SourceView
@@ -67,6 +68,16 @@ class Simulation:
         See `gpusim_des.timeline.why`, which also says what is raised.
         """
         return why(self.timeline, warp, cycle, block=block, kernel=kernel)
+
+    def advice(self) -> list[Advice]:
+        """Find what costs the program time, worst first; shares are of the whole program.
+
+        Beside what `Launch.advice` finds in each kernel, weighted with the kernel's time, it finds what only times
+        tell: occupancy that registers or shared memory keep low where latency is not hidden, programs bound by
+        launches, copies of pageable memory that were meant to be asynchronous, overlap that could not happen and why,
+        and a host that goes on working without waiting for the device. Printed, each is one line.
+        """
+        return program_advice(self.timeline, [None if launch.gpu is None else launch.facts for launch in self.launches])
 
     def source(self, kernel: int = 0) -> SourceView:
         """Return a kernel's source with, beside each line, what its warps did there and what they waited for.
