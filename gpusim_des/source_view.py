@@ -170,7 +170,7 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else ""
 
 
-MOST_REASONS = 3
+MOST_REASONS = 2
 
 
 def _reasons(stalls: Mapping[str, int]) -> str:

@@ -117,6 +117,23 @@ def test_branches_of_neighbours_and_of_warps(dev: gs.Device) -> None:
     assert [advice.figure for advice in both] == [16, 16]
 
 
+def test_masks_of_block_style(dev: gs.Device) -> None:
+    """Every fourth lane works under a mask, of which no branch is counted; every fourth warp is whole."""
+
+    @gs.block_kernel
+    def masked(blk: Any, a: Any, by_lane: bool) -> None:
+        i = blk.bx * blk.bdx + blk.tx
+        mask = (blk.tx if by_lane else blk.warp) % 4 == 0
+        for _ in range(8):
+            blk.store(a, i, blk.load(a, i, mask=mask) + 1, mask=mask)
+
+    a = floats(dev, "a")
+    found = next(a for a in dev.launch(masked, N, 256, a, True).advice() if a.check == "divergence")
+    assert found.finding.startswith(f"Mask at line {found.line}: ")
+    assert found.code == "blk.store(a, i, blk.load(a, i, mask=mask) + 1, mask=mask)"
+    assert advice_of(dev.launch(masked, N, 256, a, False)) == []
+
+
 def test_a_guard_at_the_end_of_the_data_is_no_divergence(dev: gs.Device) -> None:
     a, b, c = (floats(dev, name) for name in "abc")
     launch = dev.launch(k.vector_add, 133, 256, a, b, c, 133 * 256 - 100)

@@ -30,6 +30,8 @@ class Cost:
     """Sectors between the SMs and the L2."""
     dram: float
     """Different sectors, once each."""
+    sectors_once: float
+    """All sectors, if DRAM moved each of them."""
     atomics: float
     """Atomic operations on the busiest address of global memory, one after the other."""
     blocks: float
@@ -50,6 +52,7 @@ class Cost:
             load_store=sum(counts.wavefronts for counts in counters.accesses.values()) / sms,
             l2=sectors * l2_cycles(gpu),
             dram=counters.distinct_sectors * SECTOR_BYTES / dram_rate,
+            sectors_once=sectors * SECTOR_BYTES / dram_rate,
             atomics=max((serial_cycles(counters, site, gpu) for site in counters.accesses), default=0.0),
             blocks=blocks / max(1, wave) * (gpu.block_start_cycles + gpu.block_end_cycles),
         )
@@ -77,8 +80,12 @@ class Cost:
         return count / self.sms
 
     def without_sectors(self, count: float) -> float:
-        """Cycles that the memory would save if so many sectors were not asked for."""
-        return self.memory - max(self.l2 - count * l2_cycles(self.gpu), self.dram)
+        """Cycles that the memory would save if so many sectors were not asked for.
+
+        DRAM saves what would then be more different sectors than sectors in all.
+        """
+        left = 1 - count * l2_cycles(self.gpu) / self.l2 if self.l2 else 1.0
+        return self.memory - max(left * self.l2, min(self.dram, left * self.sectors_once))
 
 
 def pipe_cycles(gpu: GPU, label: str, count: int) -> float:

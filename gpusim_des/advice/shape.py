@@ -38,7 +38,7 @@ def partial_warps(facts: KernelFacts) -> Iterator[Advice]:
         f"make the block size a multiple of {WARP_SIZE}, for example {better}",
         idle,
         0,
-        facts.cost.share(share * facts.cost.compute),
+        facts.cost.share(share * (facts.cost.compute + facts.cost.load_store + facts.cost.blocks)),
         kernel=facts.name,
     )
 

@@ -23,12 +23,14 @@ def kernel_advice(facts: KernelFacts, timing: KernelTiming) -> list[Advice]:
     """Find what costs a kernel time, worst first; shares are of the kernel's own time."""
     found = []
     for advice in launch_advice(facts):
+        share = advice.share
         if advice.check == "tiny_blocks":
             # Warps that are missing cost nothing while some unit is busy with those that are there.
             share = _gain(timing, timing.theoretical_occupancy)
-            found += [replace(advice, share=share)] if share >= LEAST else []
-        else:
-            found.append(advice)
+        elif advice.check in ("small_grid", "tail_wave"):
+            share = min(share, 1 - timing.active_share)  # SMs without work, however long blocks took
+        if share >= LEAST:
+            found.append(replace(advice, share=share))
     return worst_first([*found, *low_occupancy(facts, timing)])
 
 

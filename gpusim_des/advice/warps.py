@@ -33,12 +33,17 @@ def divergence(facts: KernelFacts) -> Iterator[Advice]:
             if place in lines:
                 line = facts.counters.lines[place]
                 wasted += cost.wavefronts(accesses.wavefronts * (1 - line.active_lanes / max(1, line.thread_slots)))
-        lanes = active / instructions
+        lanes, ideal = active / instructions, f"mean (ideal {number(threads / instructions)})"
+        if counts.divergent_branches:
+            finding = (
+                f"Branch at line {branch.line}: the lanes of {counts.divergent_branches:,} of "
+                f"{plural(counts.branches, 'warp')} part here; {number(lanes)} lanes are active in the code behind it, "
+            )
+        else:
+            finding = f"Mask at line {branch.line}: {number(lanes)} lanes are active, "
         yield Advice(
             "divergence",
-            f"Branch at line {branch.line}: the lanes of {counts.divergent_branches:,} of "
-            f"{plural(counts.branches, 'warp')} part here; {number(lanes)} lanes are active in the code behind it, "
-            f"mean (ideal {number(threads / instructions)})",
+            finding + ideal,
             "let whole warps take the same way: choose by warp, or let the first threads do the work side by side",
             lanes,
             threads / instructions,
@@ -52,7 +57,8 @@ def divergence(facts: KernelFacts) -> Iterator[Advice]:
 def _guarded(facts: KernelFacts) -> dict[LineSite, list[LineSite]]:
     """Lines that lose lanes, by the divergent branch that they stand behind: the innermost statement around them.
 
-    A line in no such statement belongs to the last divergent branch before it, as where threads left the kernel.
+    A line in no such statement belongs to the last divergent branch before it, as where threads left the kernel;
+    without one to itself: a mask keeps lanes out.
     """
     lines = facts.counters.lines
     branches = [site for site, counts in lines.items() if counts.divergent_branches]
@@ -64,9 +70,8 @@ def _guarded(facts: KernelFacts) -> dict[LineSite, list[LineSite]]:
         owner = next((branch for branch in around if branch in branches and branch != site), None)
         if owner is None:
             before = [branch for branch in branches if branch.filename == site.filename and branch.line <= site.line]
-            owner = max(before, default=None)
-        if owner is not None:
-            found[owner].append(site)
+            owner = max(before, default=site)
+        found[owner].append(site)
     return found
 
 
