@@ -157,6 +157,14 @@ def histogram(t: Any, keys: Any, bins: Any) -> None:
 
 
 @gs.kernel
+def histogram_of_pairs(t: Any, keys: Any, bins: Any) -> None:
+    """Two lines that fight for the same addresses."""
+    i = 2 * (t.blockIdx.x * t.blockDim.x + t.threadIdx.x)
+    bins.atomic_add(keys[i], 1)
+    bins.atomic_add(keys[i + 1], 1)
+
+
+@gs.kernel
 def shared_histogram(t: Any, keys: Any, bins: Any) -> Any:
     own = t.shared("own", (256,), np.int32)
     own[t.threadIdx.x] = 0

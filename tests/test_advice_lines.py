@@ -158,6 +158,14 @@ def test_hot_atomics(dev: gs.Device) -> None:
     assert advice_of(dev.launch(k.shared_histogram, N, 256, integers(dev, spread, "keys"), bins)) == []
 
 
+def test_atomics_of_several_lines_share_the_time_of_their_address(dev: gs.Device) -> None:
+    keys, bins = integers(dev, np.full(N * N, 7), "keys"), integers(dev, np.zeros(256), "bins")
+    hot = [a for a in dev.launch(k.histogram_of_pairs, N // 2, 256, keys, bins).advice() if a.check == "hot_atomics"]
+    assert [advice.figure for advice in hot] == [32, 32]
+    assert hot[0].share == hot[1].share < 0.5
+    assert sum(advice.share for advice in hot) > 0.8
+
+
 def test_a_counter_for_all_and_one_for_a_warp(dev: gs.Device) -> None:
     """C34: 16 updates of a warp become 1."""
     keys, count = integers(dev, np.arange(N * N), "keys"), integers(dev, [0], "count")

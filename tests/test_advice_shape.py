@@ -16,6 +16,7 @@ from gpusim_des.experiment import load
 from gpusim_des.launched import Launch
 from tests import advised_kernels as k
 from tests.advised_kernels import advice_of
+from tests.benchmarks.kernels import TILE, matmul_tiled, multiply
 
 
 def added(blocks: int, threads: int, gpu: str = "h100-sxm", **options: Any) -> gs.Launch:
@@ -117,6 +118,14 @@ def test_findings_of_the_reductions_have_their_figures() -> None:
     assert lone.figure == 6 / 9
     little = reduced("h100-sxm", "6 completely unrolled")[0]
     assert little.figure == 2
+
+
+def test_a_tiled_product_repeats_nothing_that_few_blocks_could_do() -> None:
+    """It has barriers and loads far more than it stores, but each thread has a result of its own."""
+    launch = multiply(gs.Device(gs.load_gpu("h100-sxm").slice(sms=1)), 128, matmul_tiled, TILE)()
+    assert launch.counters.thread_loads > 8 * launch.counters.thread_stores
+    assert launch.counters.barriers > launch.config.blocks > 8
+    assert "little_work" not in advice_of(launch)
 
 
 @settings(deadline=None, max_examples=25)

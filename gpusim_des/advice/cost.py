@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpusim_des.functional.counters import AccessSite, Counters
 from gpusim_des.gpu import GPU, PIPE_FRACTION
@@ -53,7 +54,7 @@ class Cost:
             l2=sectors * l2_cycles(gpu),
             dram=counters.distinct_sectors * SECTOR_BYTES / dram_rate,
             sectors_once=sectors * SECTOR_BYTES / dram_rate,
-            atomics=max((serial_cycles(counters, site, gpu) for site in counters.accesses), default=0.0),
+            atomics=_serial_of_arrays(counters, gpu),
             blocks=blocks / max(1, wave) * (gpu.block_start_cycles + gpu.block_end_cycles),
         )
 
@@ -101,10 +102,23 @@ def l2_cycles(gpu: GPU) -> float:
     return SECTOR_BYTES * gpu.sm_clock_hz / gpu.l2_bandwidth_bytes_per_s
 
 
+def _serial_of_arrays(counters: Counters, gpu: GPU) -> float:
+    """Cycles in which operations follow each other on the busiest address of global memory, from whatever line."""
+    hits: dict[str, NDArray[np.int64]] = {}
+    other = 0.0
+    for site in counters.accesses:
+        if (site.memory, site.operation) == ("global", "atomic"):
+            pattern = counters.patterns.get(site)
+            if pattern is not None and pattern.hits is not None:
+                hits[site.array] = hits.get(site.array, 0) + pattern.hits
+            else:
+                other = max(other, serial_cycles(counters, site, gpu))
+    busiest = max((int(array.max()) for array in hits.values()), default=0)
+    return max(other, float(busiest * gpu.atomic_interval_cycles))
+
+
 def serial_cycles(counters: Counters, site: AccessSite, gpu: GPU) -> float:
-    """Cycles in which operations of a global atomic follow each other on its busiest address (M7)."""
-    if (site.memory, site.operation) != ("global", "atomic"):
-        return 0.0
+    """Cycles in which operations of one global atomic follow each other on its busiest address (M7)."""
     pattern = counters.patterns.get(site)
     if pattern is not None and pattern.hits is not None:
         busiest = int(np.max(pattern.hits))

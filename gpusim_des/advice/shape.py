@@ -110,7 +110,8 @@ def little_work(facts: KernelFacts, others: Sequence[Advice]) -> Iterator[Advice
     It asks for another kernel, so it is proposed only where no simpler remedy gains anything.
     """
     counters, blocks, wave = facts.counters, facts.config.blocks, facts.wave
-    reduces = counters.thread_loads >= 8 * (counters.thread_stores + counters.thread_atomics)
+    warps = facts.config.blocks * facts.config.warps_per_block
+    reduces = counters.thread_stores + counters.thread_atomics <= warps  # a block hands on a value per warp at most
     if blocks <= wave or not counters.barriers or not reduces or any(a.share >= SIMPLE for a in others):
         return
     behind = counters.behind_barrier_instructions / counters.warp_instructions
