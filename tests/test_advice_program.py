@@ -131,6 +131,30 @@ def test_a_host_that_waits_too_early() -> None:
     assert "early_wait" not in run(early=False)
 
 
+def test_copies_so_small_that_latency_rules() -> None:
+    """Ten copies of 4 KB take 0.07 µs each for their bytes, and the latency; one takes it once."""
+
+    def run(count: int, n: int) -> gs.Simulation:
+        dev = device()
+        a, out = arrays(dev, "ab")
+        for _ in range(count):
+            dev.memcpy_async(a.part(0, n), dev.pinned(n, np.float32), None)
+        scale(dev, a, out)
+        dev.synchronize()
+        return dev.simulate()
+
+    many = run(10, 1000)
+    found = next(advice for advice in many.advice() if advice.check == "small_copies")
+    assert (found.figure, found.ideal) == (10, 1)
+    latency = device().gpu.copy_latency_fs / 1e15
+    assert found.share == pytest.approx(9 * latency / many.seconds)
+    assert found.finding.startswith("10 copies h2d of 4,000 bytes, mean: 10 µs of each is latency")
+    assert "small_copies" not in checks(run(1, 10_000))
+    whole = 1 << 16
+    assert 4 * whole / device().gpu.h2d_pinned_bytes_per_s < latency  # so these are small, too
+    assert "small_copies" not in checks(run(2, whole))
+
+
 def test_a_clock_that_is_read_too_early() -> None:
     """The seventh of ten mistakes."""
 

@@ -44,7 +44,8 @@ def program_advice(timeline: Timeline, kernels: Sequence[KernelFacts | None]) ->
             part = timing.seconds / total
             found += [replace(advice, share=part * advice.share) for advice in kernel_advice(facts, timing)]
     gpu = next((facts.gpu for facts in kernels if facts is not None), None)
-    return worst_first([*_merged(found), *_obstacles(timeline, total, gpu), *_unsynchronized(timeline)])
+    found = [*_merged(found), *_obstacles(timeline, total, gpu), *_unsynchronized(timeline)]
+    return worst_first([*found, *([] if gpu is None else _small_copies(timeline, total, gpu))])
 
 
 def _merged(found: Iterable[Advice]) -> Iterator[Advice]:
@@ -90,6 +91,31 @@ def _staging_seconds(timeline: Timeline, gpu: GPU | None) -> float:
         "d2h": 1 / gpu.d2h_pageable_bytes_per_s - 1 / gpu.d2h_pinned_bytes_per_s,
     }
     return sum(o.nbytes * slower[o.kind] for o in timeline.operations if o.pageable and not o.blocking)
+
+
+FEW = 3
+"""Copies of one direction from which on their latencies are worth a word."""
+
+
+def _small_copies(timeline: Timeline, total: float, gpu: GPU) -> Iterator[Advice]:
+    """Find copies that take longer to begin than to move their bytes."""
+    latency = gpu.copy_latency_fs / FS_PER_S
+    for direction in ("h2d", "d2h"):
+        small = [o for o in timeline.operations if o.kind == direction and o.seconds < 2 * latency]
+        share = (len(small) - 1) * latency / total
+        if len(small) < FEW or share < LEAST:
+            continue
+        mean = sum(o.nbytes for o in small) / len(small)
+        yield Advice(
+            "small_copies",
+            f"{len(small)} copies {direction} of {mean:,.0f} bytes, mean: {duration(latency)} of each is latency, which "
+            "is more than its bytes take",
+            "copy once: put what is copied into one array",
+            len(small),
+            1,
+            min(1.0, share),
+            small[0].line,
+        )
 
 
 def _unsynchronized(timeline: Timeline) -> Iterator[Advice]:
