@@ -108,8 +108,8 @@ def _small_copies(timeline: Timeline, total: float, gpu: GPU) -> Iterator[Advice
         mean = sum(o.nbytes for o in small) / len(small)
         yield Advice(
             "small_copies",
-            f"{len(small)} copies {direction} of {mean:,.0f} bytes, mean: {duration(latency)} of each is latency, which "
-            "is more than its bytes take",
+            f"{len(small)} copies {direction} of {mean:,.0f} bytes, mean: {duration(latency)} of each is latency, "
+            "more than its bytes take",
             "copy once: put what is copied into one array",
             len(small),
             1,
