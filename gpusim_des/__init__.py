@@ -5,6 +5,7 @@ counts what a GPU would do, ``dev.simulate`` plays that on a discrete-event mode
 """
 
 from gpusim_des import analytic, experiment, views
+from gpusim_des.advice import Advice
 from gpusim_des.comparison import Comparison, ComparisonRow, compare
 from gpusim_des.device import Device
 from gpusim_des.errors import (
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU",
+    "Advice",
     "Block",
     "BlockKernel",
     "BoundsError",

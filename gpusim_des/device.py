@@ -162,6 +162,8 @@ class Device(StreamFace):
             self.gpu.shared_bytes_per_block, self.gpu.shared_bytes_per_block_optin, int(dynamic_shared)
         )
         sampling = self._sampling(sample, shape)
+        arrays = tuple(value for value in arguments.values() if isinstance(value, DeviceArray))
+        types = frozenset(array.dtype.name for array in arrays)
         site = caller()
 
         def run(number: int) -> Done:
@@ -190,15 +192,17 @@ class Device(StreamFace):
                 did.vectorized,
                 incomplete=did.incomplete,
                 unsampled=did.unsampled,
+                gpu=self.gpu,
+                kernel=kernel,
+                array_types=types,
             )
             return Done(LaunchKernel(number, trace=did.trace, line=site.line), did.uses, done, notes=did.notes)
 
-        arrays = tuple(value for value in arguments.values() if isinstance(value, DeviceArray))
         done = self._host.issue(where, Work(f"kernel {kernel.name!r}", site, arrays, run))
         if done is not None and done.launch is not None:
             return done.launch
         empty = KernelTrace(kernel.name, config, registers=int(used), assumptions=assumed)
-        return Launch(kernel.name, config, Counters(), empty, captured=True)
+        return Launch(kernel.name, config, Counters(), empty, captured=True, gpu=self.gpu, kernel=kernel)
 
     def _sampling(self, sample: SampleSize | None, shape: tuple[int, int, int]) -> Sampling | None:
         """What the choice of a sample depends on; `shape`: threads, registers per thread, dynamic shared memory."""
@@ -300,7 +304,7 @@ class Device(StreamFace):
             )
         except (CycleLimitError, SimulationInterrupted) as stop:
             if isinstance(stop.partial, Timeline):
-                stop.partial = Simulation(stop.partial, used)
+                stop.partial = Simulation(stop.partial, used, tuple(self.launches))
             raise
         self._event_times_fs = dict(timeline.event_times)
-        return Simulation(timeline, used)
+        return Simulation(timeline, used, tuple(self.launches))

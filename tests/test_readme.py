@@ -36,6 +36,15 @@ def test_the_table_is_the_one_that_the_demo_prints(tmp_path: Path, capsys: pytes
     assert f"```\n{table}\n```" in README
 
 
+def test_the_mistake_is_found_as_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    section = README[README.index("## Find my mistake: performance") :].partition("\n## ")[0]
+    code, advice, source = re.findall(r"```(?:py)?\n(.*?)```", section, flags=re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    runpy.run_path(str(script), init_globals={"np": np, "gs": gs})
+    assert capsys.readouterr().out == advice + source
+
+
 def test_the_statements_on_numbers_hold() -> None:
     """Promotion, unrolled loops, what is declared, and memory that nobody wrote."""
 
