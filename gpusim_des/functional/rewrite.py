@@ -7,50 +7,13 @@ the order of evaluation: for one thread, comparing numbers is comparing times.
 from __future__ import annotations
 
 import ast
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gpusim_des.errors import KernelError
+from gpusim_des.functional.cuda_operations import Special
 from gpusim_des.functional.kernel_source import RUNTIME, LocalNames, NotVectorizable, Source
+from gpusim_des.functional.rewritten import BINARY, COMPARE, UNARY, constant, runtime
 from gpusim_des.functional.source import Site
-
-BINARY = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "divide",
-    ast.FloorDiv: "floor_divide",
-    ast.Mod: "remainder",
-    ast.Pow: "power",
-    ast.LShift: "left_shift",
-    ast.RShift: "right_shift",
-    ast.BitAnd: "bitwise_and",
-    ast.BitOr: "bitwise_or",
-    ast.BitXor: "bitwise_xor",
-}
-COMPARE = {
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
-UNARY = {ast.USub: "negative", ast.Invert: "invert"}
-
-
-def runtime(method: str, *arguments: ast.expr) -> ast.Call:
-    """``__r.method(*arguments)``."""
-    return ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load()), list(arguments), [])
-
-
-def constant(value: Any) -> ast.Constant:
-    """A literal."""
-    return ast.Constant(value)
-
-
-def thunk(body: ast.expr) -> ast.Lambda:
-    """``lambda: body``."""
-    return ast.Lambda(ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), body)
 
 
 class Rewriter(ast.NodeTransformer):
@@ -61,7 +24,10 @@ class Rewriter(ast.NodeTransformer):
         self.count_lines = count_lines
         self.names = LocalNames(source.node)
         self.sites: list[Site] = []
+        self.depth = -1
+        """Loops and branches around the present statement."""
         self._temporaries = 0
+        self._versions: dict[str, int] = {}
 
     def place(self, node: ast.AST) -> ast.Constant:
         """Number of the next place."""
@@ -81,6 +47,23 @@ class Rewriter(ast.NodeTransformer):
         """Rewrite an expression."""
         done: ast.expr = self.visit(node)
         return ast.copy_location(done, node)
+
+    # Names of numba.cuda --------------------------------------------------------------------------------------------
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """``cuda.threadIdx.x``, ``a.shape``: the runtime knows what they are, in kernels of this style."""
+        if not self.source.is_cuda:
+            self.generic_visit(node)
+            return node
+        owner = self.expression(node.value)
+        return runtime("attribute", self.place(node), owner, constant(node.attr))
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Return a name; a global one may be ``threadIdx`` or ``laneid``, imported by itself."""
+        is_local = node.id in self.names.counts or node.id in self.names.parameters
+        if self.source.is_cuda and not is_local and isinstance(self.source.global_value(node.id), Special):
+            return runtime("special", node)
+        return node
 
     # Arithmetic -----------------------------------------------------------------------------------------------------
 
@@ -180,8 +163,15 @@ class Rewriter(ast.NodeTransformer):
     def assign_name(self, node: ast.AST, name: str, value: ast.expr) -> ast.stmt:
         """``name = __r.assign(place, "name", name, value)``; ``let`` where a constant may stay one."""
         method = "let" if self.names.foldable(name) else "assign"
-        old = ast.Name(name, ast.Load())
-        return ast.Assign([ast.Name(name, ast.Store())], runtime(method, self.place(node), constant(name), old, value))
+        old: ast.expr = ast.Name(name, ast.Load())
+        slot = name
+        if self.source.is_cuda and self.depth == 0:
+            # As in Numba, a variable that all threads assign anew may have another type from here on.
+            self._versions[name] = self._versions.get(name, 0) + 1
+            old = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "undefined", ast.Load())
+        if self._versions.get(name, 0) > 1:
+            slot = f"{name} {self._versions[name]}"
+        return ast.Assign([ast.Name(name, ast.Store())], runtime(method, self.place(node), constant(slot), old, value))
 
     def assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
         """Assign a rewritten value to a target."""
@@ -302,6 +292,7 @@ class Rewriter(ast.NodeTransformer):
     def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Rewrite statements, each preceded by its count where lines are counted; none become ``pass``."""
         done: list[ast.stmt] = []
+        self.depth += 1
         for statement in statements:
             is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             if self.count_lines and not isinstance(statement, ast.For | ast.While) and not is_text:
@@ -310,6 +301,7 @@ class Rewriter(ast.NodeTransformer):
             for new in result if isinstance(result, list) else [result]:
                 ast.copy_location(new, statement)
                 done.append(new)
+        self.depth -= 1
         return done or [ast.Pass()]
 
     def definition(self, node: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
@@ -332,9 +324,24 @@ class Rewriter(ast.NodeTransformer):
             done.type_params = []
         return ast.copy_location(done, node)
 
+    def is_breakpoint(self, node: ast.expr) -> bool:
+        """Tell whether this is ``breakpoint()``, Python's own, or ``pdb.set_trace()``."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr == "set_trace"
+        return isinstance(node.func, ast.Name) and node.func.id == "breakpoint" and not self.is_known("breakpoint")
+
+    def is_known(self, name: str) -> bool:
+        """Tell whether a name is a variable of the kernel or of its module, and not Python's own."""
+        mine = name in self.names.counts or name in self.names.parameters
+        return mine or self.source.global_value(name) is not None
+
     def check_statement(self, node: ast.Expr) -> None:
         """Refuse a barrier that is called but not yielded."""
         call = node.value
+        if self.source.is_cuda:
+            return
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "syncthreads":
             raise KernelError(
                 f"{self.source.node.name}: barrier in {self.source.site(node)} has no effect: "

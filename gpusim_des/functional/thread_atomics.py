@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from gpusim_des.functional.runtime import Array, Runtime
+from gpusim_des.functional.array_view import ArrayView
+from gpusim_des.functional.runtime import Runtime
+from gpusim_des.functional.thread_memory import Array
 from gpusim_des.functional.tracked import Value
 
 
@@ -20,7 +22,7 @@ class AtomicAccess(NamedTuple):
 
 
 def access(
-    runtime: Runtime, place: int, name: str, array: Array, index: Any, value: Any, compare: Any = None
+    runtime: Runtime, place: int, name: str, array: Array | ArrayView, index: Any, value: Any, compare: Any = None
 ) -> AtomicAccess:
     """Convert the operands to the array's type and find the element; counts both."""
     runtime.operand_type(place, value)
