@@ -33,6 +33,7 @@ _ALU = frozenset(
         "fmax",
         "fmin",
         "absolute",
+        "fabs",
         "negative",
         "sign",
         "isnan",

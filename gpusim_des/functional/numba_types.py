@@ -30,6 +30,9 @@ _COMPARISONS = frozenset({"equal", "not_equal", "less", "less_equal", "greater",
 
 _SHIFTS = frozenset({"left_shift", "right_shift"})
 
+_POWERS = {"power": 8, "float_power": 4}
+"""Operations that keep the type of a floating-point base, for whole exponents of so many bytes at most."""
+
 _REAL = rules.FLOAT_FUNCTIONS | {"divide", "fmod", "copysign"}
 """Operations whose result is a floating-point number whatever the operands."""
 
@@ -82,7 +85,7 @@ class NumbaTypes:
             return self.wide(types[:1])
         if whole and name not in _ALIKE:
             return self.wide(types)
-        if name == "power" and types[0].kind == "f" and all(t.kind in "iub" for t in types[1:]):
+        if name in _POWERS and types[0].kind == "f" and types[1].kind in "iub" and types[1].itemsize <= _POWERS[name]:
             return types[0]
         joint = types[0]
         for other in types[1:]:
