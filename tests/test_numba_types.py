@@ -36,7 +36,7 @@ OPERATORS = {
     "bitwise_xor": operator.xor,
 }
 ODD = {("power", types.boolean, types.int32)}
-"""Numba makes a ``float32`` of a truth value to the power of an ``int32``, and an ``int64`` of all other whole powers."""
+"""Numba makes a ``float32`` of a truth value to the power of an ``int32``, an ``int64`` of all other whole powers."""
 
 
 @pytest.fixture(scope="module")
