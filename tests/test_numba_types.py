@@ -46,7 +46,7 @@ def context() -> Any:
     return made
 
 
-def inferred(context: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+def inferred(context: Any, function: Any, *arguments: Any) -> Any:
     """Signature that Numba finds, ``None`` if there is none."""
     try:
         return context.resolve_function_type(function, arguments, {})
@@ -127,7 +127,7 @@ def test_conversions_have_numbas_types(function: Any, context: Any) -> None:
 def types_of_variables(x: Any, out: Any) -> None:
     half = x[0] * 0.5
     single = x[0] * np.float32(0.5)
-    i = 1
+    i: Any = 1
     i = i + 0.5  # from here on another variable
     total = 0
     for k in range(2):

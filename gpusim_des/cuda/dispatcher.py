@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class Kernel(CudaKernel):
 
         return max(range(WARP_SIZE, gpu.max_threads_per_block + 1, WARP_SIZE), key=lambda n: (resident(n), n))
 
-    def __call__(self, *_: Any) -> None:
+    def __call__(self, *_: Any) -> Any:
         """Refuse: where it runs is missing."""
         if self.device:
             raise TypeError(f"{self.name} is a device function: only kernels can call it")
@@ -144,7 +144,18 @@ def _sizes(given: Any) -> Any:
     return tuple(given) if isinstance(given, list) else given
 
 
-def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Any:
+Marker = Callable[[Callable[..., Any]], Kernel]
+
+
+@overload
+def jit(func_or_sig: Callable[..., Any], device: bool = ..., **options: Any) -> Kernel: ...
+
+
+@overload
+def jit(func_or_sig: Any = ..., device: bool = ..., **options: Any) -> Marker: ...
+
+
+def jit(func_or_sig: Any = None, device: bool = False, **options: Any) -> Kernel | Marker:
     """Mark a function as a kernel, or with ``device=True`` as a function that kernels call.
 
     Parameters

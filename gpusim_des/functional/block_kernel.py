@@ -76,7 +76,7 @@ class KernelFunction:
         bound.apply_defaults()
         return dict(list(bound.arguments.items())[self.takes_thread :])
 
-    def __call__(self, *_: Any) -> None:
+    def __call__(self, *_: Any) -> Any:
         """Refuse: a kernel runs on a device."""
         raise TypeError(f"{self.name} is a kernel: run it with dev.launch({self.name}, grid, block, ...)")
 

@@ -76,6 +76,15 @@ def not_in_mask(kernel_name: str, site: Site, lane: int, members: int) -> Kernel
     )
 
 
+def a_kind(thing: object) -> str:
+    """Name of a thing's type, as a user knows it.
+
+    >>> a_kind(0.5), a_kind([])
+    ('a float', 'a list')
+    """
+    return "a list" if isinstance(thing, list) else f"a {type(thing).__name__}"
+
+
 def no_number(kernel_name: str, site: Site, operand: object, *, unassigned: bool) -> KernelError:
     """Error of an operand that is no number."""
     if unassigned:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.operations import Operation
@@ -13,7 +13,7 @@ from gpusim_des.functional.operations import Operation
 class CudaOperation(Operation):
     """A function of ``cuda`` that only a running kernel can call."""
 
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+    def __call__(self, *_: Any, **__: Any) -> Any:
         """Refuse: only a running kernel can do this."""
         raise _outside(f"cuda.{self.name}(...)")
 

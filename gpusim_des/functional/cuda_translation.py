@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import view_rules
+from gpusim_des.functional import complaints, view_rules
 from gpusim_des.functional.array_view import ArrayView
 from gpusim_des.functional.cuda_operations import CudaOperation, Special
 from gpusim_des.functional.element_types import element_type
@@ -160,7 +160,7 @@ def _array_like(runtime: Runtime, place: int, ndarray: Any) -> ConstantArray:
         return ndarray
     if not isinstance(ndarray, np.ndarray):
         raise KernelError(
-            f"{_here(runtime, place)}: cuda.const.array_like of a {type(ndarray).__name__}: give a NumPy array that "
+            f"{_here(runtime, place)}: cuda.const.array_like of {complaints.a_kind(ndarray)}: give a NumPy array that "
             "is a global variable of the module; device arrays are arguments of the launch"
         )
     return runtime.constant_arrays.of(ndarray, runtime.sites[place])
@@ -215,8 +215,9 @@ def _declared(runtime: Runtime, place: int, name: str, shape: Any, dtype: Any) -
     dynamic = name == "shared.array" and tuple(sizes) == (0,) if all(plain) else False
     if not sizes or not all(plain) or (min(sizes) < 1 and not dynamic):
         also = ", or 0 for dynamic shared memory" if name == "shared.array" else ""
+        shown = "that the kernel computes" if any(isinstance(n, Value) for n in sizes) else repr(shape)
         raise KernelError(
-            f"{_here(runtime, place)}: cuda.{name} of shape {shape!r}: sizes are constants of at least 1{also}"
+            f"{_here(runtime, place)}: cuda.{name} of shape {shown}: sizes are constants of at least 1{also}"
         )
     try:
         kind = element_type(dtype)

@@ -96,7 +96,7 @@ class MaskedRewriter(Rewriter):
             raise self.refuse(node, "for … else")
         iterable = self.range_loop(node)
         kept = self.temporary()
-        head = self.assign(node.target, ast.Name(kept, ast.Load()))
+        head = self.loop_head(node, kept)
         return [ast.For(ast.Name(kept, ast.Store()), iterable, [*head, *self.body(node.body)], [])]
 
     def visit_Break(self, _: ast.Break) -> list[ast.stmt]:

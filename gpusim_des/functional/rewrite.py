@@ -7,6 +7,7 @@ the order of evaluation: for one thread, comparing numbers is comparing times.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import NoReturn
 
 from gpusim_des.errors import KernelError
@@ -258,6 +259,25 @@ class Rewriter(ast.NodeTransformer):
     def visit__Done(self, node: _Done) -> ast.expr:
         """An expression that is rewritten already."""
         return node.inner
+
+    def loop_head(self, node: ast.For, item: str) -> list[ast.stmt]:
+        """Assign the next item of a loop to its target.
+
+        In Numba's style a variable that only the body uses needs no type of its own: it stays a constant where the
+        loop is unrolled, so that indices of local arrays are constants, too.
+        """
+        value = ast.Name(item, ast.Load())
+        if self.source.is_cuda and isinstance(node.target, ast.Name) and self._belongs_to(node.target.id, node.body):
+            return [ast.Assign([ast.Name(node.target.id, ast.Store())], value)]
+        return self.assign(node.target, value)
+
+    def _belongs_to(self, name: str, body: list[ast.stmt]) -> bool:
+        """Tell whether a variable is assigned once, and used in these statements only."""
+
+        def uses(nodes: Iterable[ast.AST]) -> int:
+            return sum(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
+
+        return self.names.counts.get(name) == 1 and uses(body) == uses([self.source.node]) - 1
 
     def range_loop(self, node: ast.For) -> ast.expr:
         """The iterable of a for loop: a range that the runtime counts, or anything that Python can iterate."""

@@ -117,7 +117,7 @@ class ScalarRewriter(Rewriter):
         """A loop that tells its iterations."""
         iterable = self.range_loop(node)
         kept = self.temporary()
-        head = self.assign(node.target, ast.Name(kept, ast.Load()))
+        head = self.loop_head(node, kept)
         body = [*head, *self.body(node.body)]
         return [ast.For(ast.Name(kept, ast.Store()), iterable, body, self.body(node.orelse) if node.orelse else [])]
 
