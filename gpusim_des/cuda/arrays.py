@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from gpusim_des.cuda.current import device
 from gpusim_des.cuda.streams import inner_of
@@ -224,7 +224,7 @@ def to_device(obj: ArrayLike, stream: Any = 0, copy: bool = True, to: DeviceNDAr
 
 
 def device_array(
-    shape: int | Sequence[int], dtype: DTypeLike = np.float64, strides: Any = None, order: str = "C", stream: Any = 0
+    shape: int | Sequence[int], dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0
 ) -> DeviceNDArray:
     """Reserve an array in device memory; it holds poison until somebody writes it.
 
@@ -254,7 +254,7 @@ def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
     return device_array(ary.shape, ary.dtype, order="F" if column_major else "C", stream=stream)
 
 
-def pinned_array(shape: Any, dtype: DTypeLike = np.float64, strides: Any = None, order: str = "C") -> NDArray[Any]:
+def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> NDArray[Any]:
     """Make a host array of zeros in page-locked memory, which the device copies by itself.
 
     Raises
