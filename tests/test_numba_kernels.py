@@ -10,12 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import gpusim_des as gs
 from gpusim_des import cuda
 from gpusim_des.launched import Launch
-from tests.test_thread_equality import assert_equal_traces
+from tests.random_numba_kernels import random_numba_kernel
+from tests.test_thread_equality import LENGTH, QUICK, assert_equal_traces
 from tests.thread_modules import module_of
 
 FOLDER = Path(__file__).parent / "numba_kernels"
@@ -99,10 +102,49 @@ def test_both_ways_are_equal(name: str, tmp_path: Path, monkeypatch: pytest.Monk
         assert np.array_equal(mine, slow[key], equal_nan=mine.dtype.kind == "f"), key
     assert len(launches) == len(references)
     for launch, reference in zip(launches, references, strict=True):
-        for field in fields(reference.counters):
-            mine, theirs = getattr(launch.counters, field.name), getattr(reference.counters, field.name)
-            assert mine == theirs, f"{launch.name} {field.name}: {mine} vectorized, {theirs} interpreted"
-        assert_equal_traces(launch, reference)
+        assert_same(launch, reference)
+
+
+def assert_same(launch: Launch, reference: Launch) -> None:
+    """Counters and traces."""
+    for field in fields(reference.counters):
+        mine, theirs = getattr(launch.counters, field.name), getattr(reference.counters, field.name)
+        assert mine == theirs, f"{launch.name} {field.name}: {mine} vectorized, {theirs} interpreted"
+    assert_equal_traces(launch, reference)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("random_numba_kernels")
+
+
+def run_random(kernel: Any, grid: Any, block: Any, *, vectorize: bool) -> tuple[list[Any], Launch]:
+    threads = int(np.prod(grid) * np.prod(block))
+    rng = np.random.default_rng(7)
+    whole = [rng.integers(-(2**31), 2**31, LENGTH).astype(t) for t in (np.int32, np.int8, np.int32, np.int64)]
+    inputs: list[NDArray[Any]] = [*whole, rng.normal(size=LENGTH).astype(np.float32), rng.normal(size=LENGTH)]
+    outputs: list[NDArray[Any]] = [
+        np.arange(threads, dtype=np.int32),
+        np.zeros(threads, np.float32),
+        np.zeros(threads, np.int8),
+    ]
+    dev = gs.Device("tiny")
+    arrays = [dev.to_device(x) for x in (*inputs, *outputs, np.zeros(16, np.int32), np.zeros(16, np.int32))]
+    launch = dev.launch(kernel, grid, block, *arrays, LENGTH, vectorize=vectorize)
+    assert launch.vectorized is vectorize
+    return [dev.to_host(x) for x in arrays], launch
+
+
+@settings(QUICK, max_examples=25)
+@given(seed=st.integers(0, 2**32))
+def test_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
+    source, grid, block = random_numba_kernel(seed)
+    kernel = module_of(source, folder).kern
+    fast, launch = run_random(kernel, grid, block, vectorize=True)
+    slow, reference = run_random(kernel, grid, block, vectorize=False)
+    for number, (x, y) in enumerate(zip(fast, slow, strict=True)):
+        assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), f"array {number}"
+    assert_same(launch, reference)
 
 
 def test_lanes_exchange_values_as_cuda_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
