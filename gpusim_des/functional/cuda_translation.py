@@ -190,16 +190,6 @@ def _atomic(runtime: Runtime, place: int, name: str, ary: Any, **arguments: Any)
             f"{_here(runtime, place)}: cuda.atomic.{name} on a {type(base).__name__}: give an array in global or "
             "shared memory; nobody else writes to constants and local arrays"
         )
-    if name in {"and_", "or_", "xor"} and base.dtype.kind not in "iu":
-        raise KernelError(
-            f"{_here(runtime, place)}: cuda.atomic.{name} on array {runtime.name_of(base)!r} of type {base.dtype}: "
-            "bits are those of whole numbers; use an array of int32, uint32, int64 or uint64"
-        )
-    if name in {"inc", "dec"} and base.dtype.kind != "u":
-        raise KernelError(
-            f"{_here(runtime, place)}: cuda.atomic.{name} on array {runtime.name_of(base)!r} of type {base.dtype}: it "
-            "counts unsigned numbers; use an array of uint32 or uint64, or cuda.atomic.add"
-        )
     operation = _ATOMICS.get(name, f"atomic_{name}")
     if name == "compare_and_swap":
         index: Any = (0,) * len(ary.shape)
