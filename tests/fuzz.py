@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -79,27 +80,31 @@ def work(begin: int, first: int, last: int) -> int:
 
 def watch_worker(command: list[str], environment: dict[str, str], heard: Callable[[str], None]) -> str:
     """Run a worker to its end; returns what went wrong, if anything did."""
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+    now, rest = "before the first program", b""
+    with (
+        tempfile.TemporaryFile() as complaints,
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=complaints) as process,
+    ):
         assert process.stdout is not None
-        assert process.stderr is not None
-        now = "before the first program"
+        # Read past Python's buffers, in which a line may lie that is not announced any more.
+        pipe = process.stdout.fileno()
         while True:
-            ready, _, _ = select.select([process.stdout], [], [], LONGEST_S)
-            if not ready:
+            # Second by second, so that a machine that sleeps meanwhile is no program that hangs.
+            if not any(select.select([pipe], [], [], 1)[0] for _ in range(LONGEST_S)):
                 process.kill()
                 return f"{now}: no answer for {LONGEST_S} s"
-            line = process.stdout.readline()
-            if not line:
+            told = os.read(pipe, 1 << 16)
+            if not told:
                 break
-            if line.startswith("begin "):
-                now = f"program {line.split()[1]}"
-            else:
-                heard(line.removeprefix("end ").strip())
-        told = process.stderr.read()
+            *lines, rest = (rest + told).split(b"\n")
+            for line in map(bytes.decode, lines):
+                if line.startswith("begin "):
+                    now = f"program {line.split()[1]}"
+                else:
+                    heard(line.removeprefix("end "))
         process.wait()
-        return f"{now}: exit {process.returncode}\n{told}" if process.returncode else ""
+        complaints.seek(0)
+        return f"{now}: exit {process.returncode}\n{complaints.read().decode()}" if process.returncode else ""
 
 
 def fuzz(begin: int, count: int, *, check: bool = False) -> tuple[Counter[str], str]:

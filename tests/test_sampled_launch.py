@@ -222,6 +222,47 @@ def test_only_the_part_that_a_kernel_got_is_poison(dev: gs.Device) -> None:
         assert np.isnan(dev.to_host(whole)[n:]).any()
 
 
+@gs.kernel
+def rare(t: Any, a: Any, b: Any, flag: Any, chosen: int) -> None:
+    """Only one block writes the flag."""
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    b[i] = a[i]
+    if t.blockIdx.x == chosen:
+        flag[0] = 1
+
+
+@gs.kernel
+def rare_name(t: Any, a: Any, b: Any, flag: Any, chosen: int) -> None:
+    """The same, through a second name."""
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    b[i] = a[i]
+    if t.blockIdx.x == chosen:
+        other = flag
+        other[0] = 1
+
+
+@gs.kernel
+def rare_input(t: Any, a: Any, b: Any, flag: Any, chosen: int) -> None:
+    """Only one block reads the flag."""
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    b[i] = a[i] + (flag[0] if t.blockIdx.x == chosen else np.float32(0))
+
+
+@pytest.mark.parametrize(("kernel", "poison"), [(rare, True), (rare_name, True), (rare_input, False)])
+def test_arrays_that_only_blocks_left_out_write_are_poison(dev: gs.Device, kernel: Any, poison: bool) -> None:
+    n = 640 * 64
+    probe, _ = launch_double(dev, 40, 9)
+    assert probe.sample is not None
+    chosen = int(np.setdiff1d(np.arange(640), [*probe.sample.played, *probe.sample.others])[0])
+    a, b, flag = dev.malloc(n), dev.malloc(n), dev.to_device(np.zeros(4, np.float32), "flag")
+    dev.memset(a, 0)
+    launch = dev.launch(kernel, 640, 64, a, b, flag, chosen, registers=32, sample=9)
+    assert launch.sample is not None
+    assert chosen not in launch.sample.played
+    assert ("flag" in launch.incomplete) is poison
+    assert np.isnan(flag.flat[0]) == poison
+
+
 def test_a_kernel_that_changes_its_input_reads_what_was_there(dev: gs.Device) -> None:
     """Poison comes after the blocks, not before them."""
     n = 640 * 64

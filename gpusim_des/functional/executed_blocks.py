@@ -17,7 +17,7 @@ from gpusim_des.functional.lanes import BlocksDisagree
 from gpusim_des.functional.left_out import LeftOut
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.recorder import record
-from gpusim_des.trace import KernelTrace
+from gpusim_des.trace import KernelTrace, OpClass
 
 
 class Runner(Protocol):
@@ -70,6 +70,7 @@ class ExecutedBlocks:
         self.left_out = left_out
         self._check = check
         self._touched = DistinctSectors()
+        self._stored = DistinctSectors()
         self._runner = runner
         self._make_machine = make_machine
 
@@ -77,6 +78,11 @@ class ExecutedBlocks:
     def distinct_sectors(self) -> int:
         """Different sectors that the blocks so far have touched."""
         return self._touched.count
+
+    @property
+    def distinct_stored_sectors(self) -> int:
+        """Different sectors that the blocks so far have written, atomically or not."""
+        return self._stored.count
 
     def run(
         self,
@@ -132,5 +138,10 @@ class ExecutedBlocks:
             for seen in (self._touched, touched):
                 if seen is not None:
                     seen.add_all(event.sectors.numbers for event in machine.events if event.sectors is not None)
+            if machine.uses.writes is not None:  # a sampled launch: others need not know
+                stores = (
+                    event for event in machine.events if event.op in (OpClass.GLOBAL_STORE, OpClass.GLOBAL_ATOMIC)
+                )
+                self._stored.add_all(event.sectors.numbers for event in stores if event.sectors is not None)
             self.uses.join(machine.uses)
             self.left_out.note(machine)

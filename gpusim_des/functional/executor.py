@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError, LaunchError
+from gpusim_des.functional.argument_roles import roles
 from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.array_view import base_of
 from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
@@ -126,6 +127,7 @@ def execute(
         counters.distinct_sectors = executed.distinct_sectors
         left_out.fill()
     else:
+        left_out.unreached(arguments, roles(kernel.function), executed.uses)
         incomplete = tuple(names.get(id(array), array.name) for array in left_out.poison())
     trace.shared_bytes = shared_limits.dynamic + counters.shared_bytes_per_block
     notes = tuple(

@@ -2,16 +2,20 @@
 
 Which elements the blocks that were not executed would have written, nobody knows. So all elements of an array that the
 kernel wrote count as left out, except those that executed blocks stored; and all of an array on which it did atomic
-operations, because every operation that is missing may have changed any of them.
+operations, because every operation that is missing may have changed any of them. Arrays that no executed block wrote
+count as left out, too, if the kernel's source has a statement that writes them, or if nobody can tell and no executed
+block looked at them.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpusim_des.functional.argument_roles import Role
+from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.poison import poison_of
@@ -51,16 +55,32 @@ class LeftOut:
                 if missing[(use.low - begin) // size : -(-(use.end - begin) // size)].any():
                     self.read[id(use.array)] = use.array
         for written in machine.uses.writes or ():
-            array, whole, size = written.array, written.array.owner, written.array.dtype.itemsize
-            if id(whole) not in self._reached:
-                self._reached[id(whole)] = Reached(whole, np.zeros(whole.size, bool), {})
-            _, stored, parts = self._reached[id(whole)]
-            begin = (array.address - whole.address) // size
-            part = begin, begin + array.size
-            parts[part] = parts.get(part, False) or written.kind == "atomic"
+            size = written.array.dtype.itemsize
+            whole, stored, _ = self._reach(written.array, atomic=written.kind == "atomic")
             if written.kind == "write":
                 first = (written.first - whole.address) // size
                 stored[first[:, None] + np.arange(max(1, written.width // size))] = True
+
+    def unreached(self, arguments: dict[str, Any], roles: dict[str, Role], uses: ArrayUses) -> None:
+        """Hear of a kernel's arguments and of what its source does with them, after a sampled launch."""
+        used = {id(use.array) for use in uses}
+        for name, array in arguments.items():
+            if not isinstance(array, DeviceArray):
+                continue
+            role = roles.get(name, Role.UNCLEAR)
+            if role is Role.READ or (role is Role.UNCLEAR and id(array.owner) in used):
+                continue
+            self._reach(array, atomic=False)
+
+    def _reach(self, array: DeviceArray, *, atomic: bool) -> Reached:
+        whole, size = array.owner, array.dtype.itemsize
+        if id(whole) not in self._reached:
+            self._reached[id(whole)] = Reached(whole, np.zeros(whole.size, bool), {})
+        reached = self._reached[id(whole)]
+        begin = (array.address - whole.address) // size
+        part = begin, begin + array.size
+        reached.parts[part] = reached.parts.get(part, False) or atomic
+        return reached
 
     def fill(self) -> None:
         """Note that everything which was stored is known, after a launch of which all blocks were executed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -252,7 +253,7 @@ class Sampler:
 
     def _writes_matter(self, counted: Counters) -> bool:
         """Tell whether writing back what a wave stores could take DRAM a noticeable part of the wave's time."""
-        stored = SECTOR_BYTES * (counted.global_store_sectors + counted.global_atomic_sectors)
+        stored = SECTOR_BYTES * _stored(counted)
         return stored > NOTICEABLE * counted.warp_instructions * self._bytes_per_instruction
 
     def _spread(self, pilots: NDArray[np.int64], first: int, middle: int) -> list[int] | None:
@@ -321,7 +322,7 @@ class Sampler:
         most = min(most, self._left // 2)
         least = FEWEST_SCOUTS if spread else FEWEST_SCOUTS // 4
         count = int(min(max(least, (2 * spread / GOAL) ** 2), most))
-        before = self._executed.distinct_sectors
+        before, stored_before = self._executed.distinct_sectors, self._executed.distinct_stored_sectors
         several = GROUPS if count >= GROUPS**2 else GROUPS // 2
         groups, counted = [], []
         for _ in range(several):
@@ -337,7 +338,15 @@ class Sampler:
         sample = Sample(self._blocks, self._wave, runs, scouts, others, settled, tuple(fresh))
         self._executed.counters.distinct_sectors = self._executed.distinct_sectors
         spread = self._local_spread(sample)
-        return estimate(self._executed, sample, counted, [*fresh[1:], fresh_scouts], spread), sample
+        counters = estimate(self._executed, sample, counted, [*fresh[1:], fresh_scouts], spread)
+        stored = self._executed.distinct_stored_sectors
+        new = (stored - stored_before) / max(1, sum(map(_stored, counted)))
+        new = min(new, stored / max(1, _stored(counters.executed)))
+        more = round(new * (_stored(counters) - _stored(counters.executed)))
+        distinct = counters.distinct_sectors
+        return counters, replace(
+            sample, distinct_sectors=distinct, distinct_stored_sectors=min(stored + more, distinct)
+        )
 
     def _local_spread(self, sample: Sample) -> float:
         """Relative deviation of the work of blocks from their neighbours', in the measure that differs most.
@@ -354,4 +363,8 @@ class Sampler:
 
 def _sectors(counted: Counters) -> int:
     """Sectors that blocks asked for in global memory, each as often as it was."""
-    return counted.global_load_sectors + counted.global_store_sectors + counted.global_atomic_sectors
+    return counted.global_load_sectors + _stored(counted)
+
+
+def _stored(counted: Counters) -> int:
+    return counted.global_store_sectors + counted.global_atomic_sectors

@@ -36,7 +36,7 @@ def explain(k: KernelTiming) -> str:
     first = limits[0] if limits[0].share >= BUSY else None
     begin = "" if k.complete else f"Up to cycle {k.cycles:,}, where the simulation was stopped: "
     said = begin + " ".join((_what_limits(k, first, limits[0]), _is_it_hidden(k, first), _what_next(k, first)))
-    return said if k.sampled is None else f"{said} {k.sampled.sentence(k.end_fs - k.start_fs)}"
+    return said if k.sampled is None else f"{said} {k.sampled.sentence(k.end_fs - k.start_fs, k.dram_bytes)}"
 
 
 def _percent(share: float) -> str:

@@ -122,6 +122,26 @@ class KernelTiming:
             return 0.0
         return self.sampled.bound_fs / (self.end_fs - self.start_fs)
 
+    def relative_error_of(self, name: str) -> float:
+        """Bound of the error of a count of sectors or bytes over the count, confidence 95 %; `name` as in the record.
+
+        0 where all blocks were simulated.
+
+        Raises
+        ------
+        KeyError
+            For what has no bound.
+        """
+        if self.sampled is None:
+            return 0.0
+        bounds = self.sampled.count_bounds
+        if name not in bounds:
+            raise KeyError(
+                f"{name!r} has no bound in this sampled kernel; there are {', '.join(sorted(bounds)) or 'none'}"
+            )
+        value = getattr(self, name)
+        return bounds[name] / value if value else float("inf") if bounds[name] else 0.0
+
     @property
     def dram_bytes_per_second(self) -> float:
         """Mean DRAM throughput over the kernel, bytes per second."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 REASONS = {
     "spread": "blocks and waves differ",
@@ -15,6 +15,9 @@ REASONS = {
     "copies": "copies ran at the same time",
 }
 """What a part of the bound is for."""
+
+UNSURE = 0.1
+"""Relative bound of the traffic from which on it is mentioned."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +36,36 @@ class SampledTime:
     simulated_end_fs: int
     bounds_fs: Mapping[str, int]
     """By reason (`REASONS`), how far the duration may be off, in femtoseconds; they add up."""
+    count_bounds: Mapping[str, int] = field(default_factory=dict)
+    """By name, how far the kernel's count of sectors or bytes may be off, either way: ``dram_bytes``, ``l2_sectors``, …
+
+    Traffic depends on what caches hold, and only the blocks that are left out would show it: where the sample does not
+    fill the L2, or blocks share more and more data, a bound may be as large as the count.
+    """
 
     @property
     def bound_fs(self) -> int:
         """How far the duration may be off, either way, with a confidence of 95 %, in femtoseconds."""
         return sum(self.bounds_fs.values())
 
-    def sentence(self, duration_fs: int) -> str:
-        """Say what the figures of a kernel of this duration are worth.
+    def sentence(self, duration_fs: int, dram_bytes: int = 0) -> str:
+        """Say what the figures of a kernel of this duration and with this much traffic are worth.
 
         >>> sampled = SampledTime(60, 70, 1000, 5, {"spread": 2, "end": 1})
         >>> sampled.sentence(100)
         'Estimated from 70 of 1,000 blocks: the time is good to ±3 % (95 %), mostly because blocks and waves differ.'
+        >>> SampledTime(60, 70, 1000, 5, {"spread": 2}, {"dram_bytes": 30}).sentence(100, 60).partition(". ")[2]
+        'What DRAM moves is good to ±50 %.'
         """
         if not self.bounds_fs:
             return f"Only {self.blocks_simulated:,} of {self.blocks:,} blocks were to be simulated."
         main = max(self.bounds_fs, key=lambda reason: self.bounds_fs[reason])
         share = 100 * self.bound_fs / duration_fs if duration_fs else 0.0
+        off = self.count_bounds.get("dram_bytes", 0)
+        traffic = (
+            f" What DRAM moves is good to ±{100 * off / dram_bytes:.2g} %." if off > UNSURE * dram_bytes > 0 else ""
+        )
         return (
             f"Estimated from {self.blocks_executed:,} of {self.blocks:,} blocks: the time is good to ±{share:.2g} % "
-            f"(95 %), mostly because {REASONS[main]}."
+            f"(95 %), mostly because {REASONS[main]}.{traffic}"
         )

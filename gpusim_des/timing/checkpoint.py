@@ -13,17 +13,12 @@ from gpusim_des.timeline import WarpState
 from gpusim_des.timing.extrapolation import Extrapolation
 from gpusim_des.timing.extrapolation_error import Rates
 from gpusim_des.timing.kernel_run import KernelRun
+from gpusim_des.timing.traffic import MOVED
 from gpusim_des.timing.use import SERVERS, Use
 
 LISTS = "stalls", "mix", "quarter_cycles", "pipe_parts"
-NUMBERS = (
-    *("resident_warp_cycles", "thread_instructions", "l1_sectors", "l1_hit_sectors", "stored_sectors"),
-    *("ideal_load_sectors", "ideal_store_sectors", "l2_sectors", "l2_hit_sectors", "read_granules", "write_granules"),
-)
-"""What a run counts and a checkpoint keeps, stalls first."""
-
-SECTOR_NUMBERS = 9
-"""The last of `NUMBERS`, which count what the memory system does."""
+NUMBERS = ("resident_warp_cycles", "thread_instructions", *MOVED)
+"""What a run counts and a checkpoint keeps, stalls first and what memory does last."""
 
 _WAITING = [WarpState.LONG_SCOREBOARD, WarpState.BARRIER]
 """States in which warps wait for global memory, or for warps that do."""
@@ -85,7 +80,7 @@ def missing_counts(estimate: Extrapolation, checkpoints: Sequence[Checkpoint], a
     """Return what is added to a kernel's counts, and to the busy times of the memory system, in `added_fs`.
 
     Work is done for every block, in proportion to its work, as in the measured stretches on both sides of the gap;
-    warps spend the time in the states in which they spent it there.
+    warps spend the time in the states in which they spent it there. What memory does is for `traffic` to say.
     """
     stretches = list(zip(checkpoints[::2], checkpoints[1::2], strict=True))
     states = len(WarpState)
@@ -106,9 +101,19 @@ def missing_counts(estimate: Extrapolation, checkpoints: Sequence[Checkpoint], a
         share = added_fs * (part.cost - part.played) / whole if whole else 0.0
         counts[:states] += counted[:states] * (share / elapsed)
         scale = part.amount / sum(estimate.amount(run) for run in near)
-        counts[states:-SECTOR_NUMBERS] += counted[states:-SECTOR_NUMBERS] * scale
-        counts[-SECTOR_NUMBERS:] += counted[-SECTOR_NUMBERS:] * by_sectors
+        counts[states : -len(MOVED)] += counted[states : -len(MOVED)] * scale
     slices, atomic_units, channels = ([round(min(n, added_fs)) for n in servers.tolist()] for servers in busy)
     counts[-len(NUMBERS)] = counts[:states].sum()  # resident: what states there are
     added: Counts = np.maximum(np.rint(counts), 0).astype(np.int64)
     return added, Use(added_fs, slices, atomic_units, channels)
+
+
+def moved(counts: Counts) -> dict[str, int]:
+    """What a row of counts says of memory."""
+    return dict(zip(MOVED, counts[-len(MOVED) :].tolist(), strict=True))
+
+
+def moved_in_stretches(checkpoints: Sequence[Checkpoint]) -> list[dict[str, int]]:
+    """What memory did in the measured stretch of every run."""
+    pairs = zip(checkpoints[::2], checkpoints[1::2], strict=True)
+    return [moved(last.counts - first.counts) for first, last in pairs]

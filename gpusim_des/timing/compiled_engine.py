@@ -212,6 +212,10 @@ class CompiledEngine(SimpyEngine):
         heaps = 8 * (on_the_way + self.gpu.max_warps_per_sm)
         gpu.need_margin((1 << 14) + at_once * (64 * batch.widest + 64) + block + heaps + at.LOG_WORDS * told)
         gpu.make_room(4 * len(batch.words) + 16 * warps)
+        if not first:
+            # Room that is not used costs nothing; to make it bit by bit costs copies.
+            resident = min(run.trace.config.blocks, run.occupancy.blocks_per_sm * self.gpu.sms + self._blocks_at_once)
+            gpu.make_room(2 * len(batch.words) * resident // batch.blocks)
         wanted = batch.blocks * WORDS_AT_ONCE // len(batch.words)
         most = min(2 * batch.blocks + 8, WARPS_AT_ONCE // run.demand.warps)
         self._blocks_at_once = max(1, min(wanted, most))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, MutableSequence
+from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -19,9 +19,30 @@ Words = MutableSequence[int]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def compiled_by_constants(function: Function) -> Function:
+    """Compile a function that others call, once more for every constant that they call it with.
+
+    Where that saves decisions in the innermost loops it is worth its compile time. The result is kept on disk as a part
+    of those that call it, and Python cannot.
+    """
+    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast("Function", njit(error_model="numpy", **options)(function))
+
+
 def compiled(function: Function) -> Function:
-    """Compile a function that others call; it is kept on disk as a part of them."""
-    return cast("Function", njit(error_model="numpy")(function))
+    """Compile a function that others call, once for all values of its arguments; otherwise as above."""
+    made: Any = compiled_by_constants(function)
+    for_types = getattr(made, "get_call_template", None)
+    if for_types is None:  # Numba is switched off, and this is the function itself
+        return function
+
+    def for_all_values(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Forget which numbers the arguments are: of what Numba compiled, two fifths were copies for constants."""
+        plain: Callable[[Any], Any] = types.unliteral
+        return for_types([plain(a) for a in arguments], {name: plain(a) for name, a in keywords.items()})
+
+    made.get_call_template = for_all_values
+    return cast("Function", made)
 
 
 def entrance(function: Function) -> Function:

@@ -87,9 +87,12 @@ UNITS = PIPES + 2
     CUT,
     FREE_LISTS,
 ) = range(59)
-"""FREE_LISTS and the 47 words behind it: the first free stretch of 2^n words."""
+"""FREE_LISTS and the words behind it: the first free stretch of every length."""
 
-HEADER_WORDS = (FREE_LISTS + 48 + 63) // 64 * 64
+LONG = 10
+"""Stretches of more than 2^10 words have lengths a quarter of a power of two apart."""
+
+HEADER_WORDS = (FREE_LISTS + LONG + 4 * (48 - LONG) + 63) // 64 * 64
 """Stretches begin at whole lines of the processor's cache."""
 
 SMALLEST = 3

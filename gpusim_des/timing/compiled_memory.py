@@ -271,8 +271,8 @@ def _load(m: Words, h: Words, sm: int, w: int, index: int, access: int, leaves: 
     packet = access + A_PACKET
     for part in range(m[access + A_PACKETS]):
         t = _request(m, sm, w, index, part, packet)
+        m[run + R_L1] += m[packet + K_SECTORS]
         if m[CACHES]:
-            m[run + R_L1] += m[packet + K_SECTORS]
             look_up(m, sm, load, t)
             m[run + R_L1_HITS] += m[packet + K_SECTORS] - m[t + T_SECTORS]
             found |= m[packet + K_SECTORS] != m[t + T_SECTORS]

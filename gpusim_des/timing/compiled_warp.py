@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusim_des.gpu import PIPE_FRACTION
 from gpusim_des.timeline import WarpState
-from gpusim_des.timing.compiled_jit import Words, compiled
+from gpusim_des.timing.compiled_jit import Words, compiled, compiled_by_constants
 from gpusim_des.timing.compiled_layout import (
     FAR,
     I_DEPS,
@@ -86,7 +86,7 @@ def is_watched(m: Words, w: int) -> bool:
     return m[WATCHING] == 1 and m[m[w + W_SM] + M_WATCHED] == 1
 
 
-@compiled
+@compiled_by_constants
 def _deadline(m: Words, w: int, state: int, until: int, ready: int) -> int:
     """Add a reason that keeps a warp back, if it lasts longer than those before; returns when the last one ends."""
     if until <= ready:

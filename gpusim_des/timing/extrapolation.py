@@ -116,24 +116,30 @@ class Extrapolation:
         wave = self.sample.wave
         return [slice(begin, begin + wave) for begin in range(part.start, part.stop - wave + 1, wave)]
 
-    def _judge(self, number: int, gap: Gap) -> Missing:
-        """Find what the blocks of a gap cost, between runs `number` and `number + 1`."""
+    def along(self, number: int, gap: Gap, played: Floats, others: Floats) -> tuple[Floats, Floats]:
+        """Return what blocks have at points through a gap, behind run `number`, and the steps between these points.
+
+        At its ends that is the mean of the wave there, between them what the scouts have.
+        """
         sample, wave = self.sample, self.sample.wave
         before, after = sample.runs[number], sample.runs[number + 1]
         scouts = np.flatnonzero((sample.others >= gap.first) & (sample.others < gap.end))
         edges = self.at(before.end - wave, before.end), self.at(after.first, after.first + wave)
         places = np.concatenate([[gap.first], sample.others[scouts], [gap.end]]).astype(np.float64)
+        known = [played[edges[0]].mean()], others[scouts], [played[edges[1]].mean()]
+        return np.diff(places), np.concatenate(known)
 
-        def along(played: Floats, others: Floats) -> Floats:
-            known = [played[edges[0]].mean()], others[scouts], [played[edges[1]].mean()]
-            return np.concatenate(known)
+    def total(self, number: int, gap: Gap, played: Floats, others: Floats) -> float:
+        """Return what all blocks of a gap have together."""
+        return _area(*self.along(number, gap, played, others))
 
-        steps = np.diff(places)
-        costs = along(self._on_line, self.line(self.played.others))
-        amounts = along(self._amounts, self.line.amounts(self.played.others))
-        amount = _area(steps, amounts)
-        sectors = _area(steps, along(self._sectors, _sectors(self.played.others)))
-        left_out = gap.blocks - len(scouts)
+    def _judge(self, number: int, gap: Gap) -> Missing:
+        """Find what the blocks of a gap cost, between runs `number` and `number + 1`."""
+        after = self.sample.runs[number + 1]
+        steps, costs = self.along(number, gap, self._on_line, self.line(self.played.others))
+        amount = self.total(number, gap, self._amounts, self.line.amounts(self.played.others))
+        sectors = self.total(number, gap, self._sectors, _sectors(self.played.others))
+        left_out = gap.blocks - (len(steps) - 1)
         variance = float((steps**2 * np.diff(costs) ** 2).sum()) / 2 * left_out / gap.blocks
         replaced = self.at(after.first, after.measured)
         more = replaced.stop - replaced.start

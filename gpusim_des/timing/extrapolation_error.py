@@ -3,7 +3,7 @@
 What varies at random is added up as variances and widened by Student's t to a confidence of 95 %. What would be off in
 one direction everywhere is added on top: trends within runs, work that a straight line does not tell, the end of the
 kernel, write queues that grow, and caches that hold something else than they would have. The factors of the latter were
-chosen so that the truth lies within the bound in more than 95 % of random kernels (`tests/test_sampling_study.py`).
+chosen so that the truth lies within the bound in more than 95 % of random kernels (`tests/test_sampled_bounds.py`).
 """
 
 from __future__ import annotations

@@ -37,6 +37,7 @@ class KernelRun:
         self.quarter_cycles = [0] * len(OpClass)
         """Quarter-cycles in the load/store units, by class."""
         self.l1_sectors = 0
+        """Sectors of loads, also with caches off."""
         self.l1_hit_sectors = 0
         self.stored_sectors = 0
         self.ideal_load_sectors = 0

@@ -167,15 +167,15 @@ class MemoryUnit:
         memory, port, sm = self._memory, self._port, self._sm
         load = Load(instruction.warp, instruction.number)
         time_fs = self._time_fs(end)
+        run, l1, now = instruction.warp.block.run, self.l1, memory.env.now
+        run.l1_sectors += sum(packet.sectors for packet in instruction.packets)
         if not memory.caches:
             for part, packet in enumerate(instruction.packets):
                 ReadRequest(memory, sm, load, part, packet, port.send_load(time_fs))
             return NEVER
-        run, l1, now = instruction.warp.block.run, self.l1, memory.env.now
         found = False
         for part, packet in enumerate(instruction.packets):
             missing, waiting = l1.look_up(packet.lines, load, now)
-            run.l1_sectors += packet.sectors
             asked = packet
             if missing != packet.lines:
                 found = True

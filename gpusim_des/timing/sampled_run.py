@@ -11,13 +11,32 @@ import numpy as np
 from gpusim_des.errors import LaunchError
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import BlockSpan, KernelTiming, SampledTime, WarpState
-from gpusim_des.timing.checkpoint import Checkpoint, Counts, counts_of, missing_counts, rates, set_counts
+from gpusim_des.timing.checkpoint import (
+    Checkpoint,
+    Counts,
+    counts_of,
+    missing_counts,
+    moved,
+    moved_in_stretches,
+    rates,
+    set_counts,
+)
 from gpusim_des.timing.extrapolation import Extrapolation, Played
 from gpusim_des.timing.extrapolation_error import error_of
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.order import Environment, Kind, Occurrence, order
+from gpusim_des.timing.traffic import MOVED, traffic
 from gpusim_des.timing.use import Use
-from gpusim_des.trace import KernelTrace, PlayedTrace, Sample, active_lanes, instruction_counts, work
+from gpusim_des.trace import (
+    KernelTrace,
+    OpClass,
+    PlayedTrace,
+    Sample,
+    active_lanes,
+    instruction_counts,
+    moved_sectors,
+    work,
+)
 
 
 class SampledRun(KernelRun):
@@ -51,6 +70,8 @@ class SampledRun(KernelRun):
         self._added_fs = 0
         self._bounds_fs: dict[str, int] = {}
         self._added: tuple[Counts, Use] | None = None
+        self._count_bounds: dict[str, int] = {}
+        self._warm = number > 0
 
     def checkpoint(self, use: Use) -> None:
         """Note what has been counted until now."""
@@ -75,7 +96,20 @@ class SampledRun(KernelRun):
         period = self.gpu.sm_period_fs
         self._added_fs = max(0, round((estimate.added_fs + error.moved_fs) / period) * period)
         self._bounds_fs = {reason: round(bound / period) * period for reason, bound in error.bounds_fs.items()}
-        self._added = missing_counts(estimate, self._checkpoints, self._added_fs)
+        counts, use = missing_counts(estimate, self._checkpoints, self._added_fs)
+        missing = traffic(
+            estimate,
+            moved_in_stretches(self._checkpoints),
+            moved(counts_of(self)),
+            moved_sectors(self._whole, self._played.numbers),
+            moved_sectors(self._whole, self.sample.others),
+            self.gpu,
+            caches=self.caches,
+            warm=self._warm,
+            atomics=self.mix[OpClass.GLOBAL_ATOMIC] > 0,
+        )
+        counts[-len(MOVED) :] = [missing.added[name] for name in MOVED]
+        self._added, self._count_bounds = (counts, use), missing.bounds
         Occurrence(self.env, self._played_end_fs + self._added_fs, order(Kind.HOST, age=self.number), [self._finish])
 
     def _finish(self, _: Any) -> None:
@@ -148,4 +182,13 @@ class SampledRun(KernelRun):
             blocks=self._whole.config.blocks,
             simulated_end_fs=end_fs,
             bounds_fs=bounds,
+            count_bounds=self._bounds_of_counts() if bounds else {},
         )
+
+    def _bounds_of_counts(self) -> dict[str, int]:
+        bounds, granule = dict(self._count_bounds), self.gpu.dram_granule_bytes
+        reads, writes = (bounds.pop(f"{what}_granules") * granule for what in ("read", "write"))
+        if not self.caches:
+            for name in ("l1_sectors", "l1_hit_sectors", "l2_sectors", "l2_hit_sectors"):
+                del bounds[name]
+        return bounds | {"dram_read_bytes": reads, "dram_write_bytes": writes, "dram_bytes": reads + writes}

@@ -29,7 +29,7 @@ from gpusim_des.trace.operation import GLOBAL_OPS, LINE_BYTES, MEMORY_OPS, SECTO
 from gpusim_des.trace.played import PlayedTrace
 from gpusim_des.trace.sample import Gap, Run, Sample
 from gpusim_des.trace.warp import Footprint, Instruction, Stream, WarpTrace
-from gpusim_des.trace.work import MEASURES, active_lanes, instruction_counts, work
+from gpusim_des.trace.work import MEASURES, active_lanes, instruction_counts, moved_sectors, work
 
 __all__ = [
     "DEFAULT_STREAM",
@@ -69,5 +69,6 @@ __all__ = [
     "active_lanes",
     "check_host",
     "instruction_counts",
+    "moved_sectors",
     "work",
 ]

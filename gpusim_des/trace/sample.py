@@ -69,6 +69,10 @@ class Sample:
     """The first run touched as much memory as the L2 holds, or as much as the whole kernel will."""
     fresh: tuple[float, ...] = ()
     """Of each run, the share of the sectors it asked for that no block executed before had touched."""
+    distinct_sectors: int = 0
+    """Different sectors that the whole grid touches, estimated."""
+    distinct_stored_sectors: int = 0
+    """Different sectors that the whole grid writes, at least, as far as the executed blocks tell."""
 
     @property
     def executed(self) -> int:

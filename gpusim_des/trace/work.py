@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.trace.kernel import KernelTrace
-from gpusim_des.trace.operation import OpClass
+from gpusim_des.trace.operation import GLOBAL_OPS, OpClass
 
 MEASURES = ("instructions", "longest warp", "sectors", "load/store cycles")
 """Columns of `work`."""
+
+_STORING = [OpClass.GLOBAL_STORE, OpClass.GLOBAL_ATOMIC]
 
 
 def work(trace: KernelTrace, blocks: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -36,6 +38,32 @@ def work(trace: KernelTrace, blocks: NDArray[np.int64]) -> NDArray[np.float64]:
         quarters = np.diff(before[chunk.quarter_start])[footprints]
         columns = of_warps.sum(axis=1), of_warps.max(axis=1), sectors.sum(axis=1), quarters.sum(axis=1) / 4
         result[here] = np.stack(columns, axis=1)
+    return result
+
+
+def moved_sectors(trace: KernelTrace, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sectors that some recorded blocks load and store, a row for each block; atomics count as stores.
+
+    Examples
+    --------
+    >>> from gpusim_des.trace import Instruction, WarpTrace
+    >>> load, store = Instruction(OpClass.GLOBAL_LOAD), Instruction(OpClass.GLOBAL_STORE, deps=(0,))
+    >>> warps = [WarpTrace.of([load, store], [[8, 9], [7]]), WarpTrace.of([load], [[4]])]
+    >>> moved_sectors(KernelTrace.of_blocks("k", [warps]), np.array([0])).tolist()
+    [[3, 1]]
+    """
+    stores = [np.isin(s.ops[np.isin(s.ops, list(GLOBAL_OPS))], _STORING) for s in trace.streams]
+    result = np.zeros((len(blocks), 2), np.int64)
+    for here, chunk, rows in trace.by_chunk(blocks):
+        streams, footprints = chunk.streams[rows].astype(np.int64), chunk.footprints[rows].astype(np.int64)
+        kinds, of_warp = np.unique(streams * len(chunk.offset_start) + footprints, return_inverse=True)
+        counts = np.zeros((len(kinds), 2), np.int64)
+        for number, kind in enumerate(kinds.tolist()):
+            stream, footprint = divmod(kind, len(chunk.offset_start))
+            sizes = np.diff(chunk.footprint(footprint).starts)
+            stored = int(sizes[stores[stream]].sum())
+            counts[number] = int(sizes.sum()) - stored, stored
+        result[here] = counts[of_warp.reshape(streams.shape)].sum(axis=1)
     return result
 
 

@@ -136,7 +136,7 @@ def _kernel_events(timeline: Timeline) -> Iterator[Event]:
         track = Track(_gpu_pid(timeline), row + 1, name)
         yield track.slice(kernel.name, kernel.start_fs, kernel.end_fs, cat="kernel", args=args)
         if kernel.sampled is not None:
-            said = {"note": kernel.sampled.sentence(kernel.end_fs - kernel.start_fs)}
+            said = {"note": kernel.sampled.sentence(kernel.end_fs - kernel.start_fs, kernel.dram_bytes)}
             yield track.slice("extrapolated", kernel.sampled.simulated_end_fs, kernel.end_fs, cat="kernel", args=said)
 
 
