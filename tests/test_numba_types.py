@@ -149,6 +149,33 @@ def test_half_of_a_float32_is_computed_in_double_precision() -> None:
     assert (mix["fp32"], mix["fp64"]) == (1, 4)
 
 
+@cuda.jit
+def products(out: Any) -> None:
+    i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    out[i] = cuda.threadIdx.x * cuda.threadIdx.x
+
+
+@cuda.jit
+def long_products(out: Any) -> None:
+    i = cuda.grid(1)
+    out[i] = i * i
+
+
+def test_products_of_short_numbers_are_one_wide_instruction() -> None:
+    """A wide multiply-add takes the thread's index, which is converted; then a product, an address.
+
+    With ``grid`` the index is made in one instruction, and a product of 64-bit numbers takes three.
+    """
+    cuda.select("tiny")
+    out = np.zeros(64, np.int64)
+    products[2, 32](out)
+    assert out.tolist() == [t * t for t in range(32)] * 2
+    assert products.launches[-1].counters.instruction_mix["int"] == 2 * (1 + 1 + 1 + 1)
+    long_products[2, 32](out)
+    assert out.tolist() == [i * i for i in range(64)]
+    assert long_products.launches[-1].counters.instruction_mix["int"] == 2 * (1 + 3 + 1)
+
+
 # Values -------------------------------------------------------------------------------------------------------------
 
 EXPRESSIONS = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -135,6 +135,9 @@ class Runtime(ThreadMemory):
             return self.constants(place, plain_numbers.compute, self.rules, name, a, b)
         joint = self.joint_type(place, name, (a, b))
         assert joint is not None
+        if name == "multiply" and _is_wide((a, b), joint):
+            x, y = _widened((a, b), joint)
+            return Value(self, x * y, self.emit(place, (OpClass.INT,), (a, b)))
         return self.apply(place, name, (a, b), joint)
 
     def multiply_add(self, place: int, name: str, x: Any, y: Any, z: Any) -> Any:
@@ -151,14 +154,18 @@ class Runtime(ThreadMemory):
         if product is None or joint is None or product != joint or joint.kind not in "fiu" or joint.itemsize < 4:
             made = self.binary(place, "multiply", *factors)
             return self.binary(place, name, *((made, z) if product_first else (z, made)))
-        parts = [self.convert(place, v, joint) for v in (*factors, z)]
-        x, y, added = (v.value if isinstance(v, Value) else v for v in parts)
+        wide = _is_wide(factors, joint)
+        parts = [
+            *(factors if wide else (self.convert(place, v, joint) for v in factors)),
+            self.convert(place, z, joint),
+        ]
+        x, y, added = _widened(parts, joint)
         operation = getattr(np, name)
         with np.errstate(all="ignore"):
             value = operation(x * y, added) if product_first else operation(added, x * y)
-        width = 1 if joint.itemsize == 4 or joint.kind == "f" else 3
+        width = 1 if joint.itemsize == 4 or joint.kind == "f" or wide else 3
         ops = (instructions.float_class(joint),) * width
-        return Value(self, value, self.emit(place, ops, tuple(parts)))
+        return Value(self, value, self.emit(place, ops, parts))
 
     def unary(self, place: int, name: str, a: Any) -> Any:
         """``-a`` or ``~a``."""
@@ -302,3 +309,18 @@ class Runtime(ThreadMemory):
     def rebind(self, place: int, old: Any, new: Any) -> Any:  # noqa: ARG002 - masked execution looks at them
         """Assign an array, a list or a function."""
         return new
+
+
+def _is_wide(factors: tuple[Any, ...], joint: np.dtype[Any]) -> bool:
+    """Tell whether this is a product of 64 bits of two numbers of 32: one instruction (IMAD.WIDE)."""
+    if joint.kind not in "iu" or joint.itemsize < 8:
+        return False
+    kinds = [x.dtype for x in factors if isinstance(x, Value)]
+    return all(k.itemsize <= 4 for k in kinds) and all(
+        rules.constant_type(x).itemsize <= 4 for x in factors if not isinstance(x, Value)
+    )
+
+
+def _widened(operands: Iterable[Any], dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """Numbers of operands in a type that holds them all."""
+    return tuple(x.value.astype(dtype, copy=False) if isinstance(x, Value) else x for x in operands)
