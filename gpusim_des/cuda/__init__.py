@@ -7,6 +7,7 @@ it, and ``kernel.launches[-1]`` is what the last launch counted.
 
 from typing import NoReturn
 
+from gpusim_des.cuda import random
 from gpusim_des.cuda.arrays import (
     DeviceNDArray,
     device_array,
@@ -105,6 +106,7 @@ __all__ = [
     "pinned_array",
     "pinned_array_like",
     "popc",
+    "random",
     "select",
     "select_device",
     "selp",
@@ -138,7 +140,6 @@ _INSTEAD = {
     "Reduce": "write the reduction as a kernel",
     "fp16": "use arithmetic on np.float16 numbers",
     "libdevice": "use the functions of math and cuda.fma, cuda.cbrt, cuda.popc",
-    "random": "write a generator of your own, a few lines of integer arithmetic",
     "nanosleep": "leave it out: threads of the simulator do not spin",
     "vote_sync_intrinsic": "use cuda.all_sync, any_sync, eq_sync and ballot_sync",
     "shfl_sync_intrinsic": "use cuda.shfl_sync, shfl_up_sync, shfl_down_sync and shfl_xor_sync",

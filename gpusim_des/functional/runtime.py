@@ -155,10 +155,8 @@ class Runtime(ThreadMemory):
             made = self.binary(place, "multiply", *factors)
             return self.binary(place, name, *((made, z) if product_first else (z, made)))
         wide = _is_wide(factors, joint)
-        parts = [
-            *(factors if wide else (self.convert(place, v, joint) for v in factors)),
-            self.convert(place, z, joint),
-        ]
+        own = factors if wide else tuple(self.convert(place, v, joint) for v in factors)
+        parts = (*own, self.convert(place, z, joint))
         x, y, added = _widened(parts, joint)
         operation = getattr(np, name)
         with np.errstate(all="ignore"):
