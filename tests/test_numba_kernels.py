@@ -135,9 +135,7 @@ def run_random(kernel: Any, grid: Any, block: Any, *, vectorize: bool) -> tuple[
     return [dev.to_host(x) for x in arrays], launch
 
 
-@settings(QUICK, max_examples=25)
-@given(seed=st.integers(0, 2**32))
-def test_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
+def check_random(folder: Path, seed: int) -> None:
     source, grid, block = random_numba_kernel(seed)
     kernel = module_of(source, folder).kern
     fast, launch = run_random(kernel, grid, block, vectorize=True)
@@ -145,6 +143,19 @@ def test_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
     for number, (x, y) in enumerate(zip(fast, slow, strict=True)):
         assert np.array_equal(x, y, equal_nan=x.dtype.kind == "f"), f"array {number}"
     assert_same(launch, reference)
+
+
+@settings(QUICK, max_examples=8)
+@given(seed=st.integers(0, 2**32))
+def test_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
+    check_random(folder, seed)
+
+
+@pytest.mark.slow
+@settings(QUICK, max_examples=150)
+@given(seed=st.integers(0, 2**32))
+def test_many_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
+    check_random(folder, seed)
 
 
 def test_lanes_exchange_values_as_cuda_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

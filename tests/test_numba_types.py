@@ -150,6 +150,23 @@ def test_half_of_a_float32_is_computed_in_double_precision() -> None:
 
 
 @cuda.jit
+def parameters_that_change(x: Any, n: Any, out: Any) -> None:
+    out[0] = x / np.float32(3)  # in single precision
+    x = x * 0.5
+    n = n // 2
+    n = n + 0.25
+    out[1] = x / 3
+    out[2] = n
+
+
+def test_a_parameter_is_another_variable_after_an_assignment() -> None:
+    cuda.select("tiny")
+    out = np.zeros(3)
+    parameters_that_change[1, 1](np.float32(1), 7, out)
+    assert out.tolist() == [float(np.float32(1) / np.float32(3)), 0.5 / 3, 3.25]
+
+
+@cuda.jit
 def products(out: Any) -> None:
     i = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     out[i] = cuda.threadIdx.x * cuda.threadIdx.x

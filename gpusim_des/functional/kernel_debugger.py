@@ -50,8 +50,8 @@ class KernelDebugger(pdb.Pdb):
         return dict(self._names)
 
     @curframe_locals.setter
-    def curframe_locals(self, names: Mapping[str, Any]) -> None:
-        self._names = shown(names) if RUNTIME in names else names
+    def curframe_locals(self, names: Mapping[str, Any] | None) -> None:
+        self._names = shown(names) if names is not None and RUNTIME in names else names or {}
 
 
 def shown(names: Mapping[str, Any]) -> dict[str, Any]:

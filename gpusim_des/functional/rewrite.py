@@ -303,6 +303,7 @@ class Rewriter(ast.NodeTransformer):
             done.append(ast.Assign([ast.Name(n, ast.Store()) for n in locals_], undefined))
         for name in self.names.parameters:
             if name in self.names.counts:
+                self._versions[name] = 1
                 value = runtime(
                     "assign", self.place(self.source.node), constant(name), undefined, ast.Name(name, ast.Load())
                 )
