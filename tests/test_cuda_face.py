@@ -101,6 +101,9 @@ def test_what_a_failed_launch_was_given_is_unchanged_and_freed() -> None:
         goes_too_far[1, 32](a)
     assert a.tolist() == [0, 1, 2, 3]
     assert cuda.device().leaks() == []
+    with pytest.raises(gs.DeviceMemoryError, match="device memory"):  # the second one does not fit
+        scale[1, 32](a, cuda.In(np.broadcast_to(np.float64(1), 1 << 28)))
+    assert cuda.device().leaks() == []
 
 
 def test_arguments_that_are_no_arrays() -> None:
@@ -246,6 +249,18 @@ def test_whole_numbers_take_no_fractions() -> None:
     assert a.tolist() == [7]
     with pytest.raises(gs.LaunchError, match=r"declared for \(int32\[:\], int32\), and got \(int32\[:\], float\)"):
         fill[1, 1](a, 7.5)
+
+
+def test_the_host_program_knows_the_lines_of_the_user() -> None:
+    """Launch, copies and their warnings belong to this file, not to the package."""
+    a = np.arange(np.int64(4), dtype=np.float64)
+    scale[np.int64(1), (np.int32(32), 1)](a, 2)
+    here = test_the_host_program_knows_the_lines_of_the_user.__code__.co_firstlineno + 3
+    commands = cuda.device().program.commands
+    assert [c.line for c in commands if isinstance(c, CopyMemory | LaunchKernel)] == 3 * [here]
+    with pytest.warns(gs.PageableCopyWarning) as found:
+        cuda.to_device(a, stream=cuda.stream())
+    assert found[0].filename == __file__
 
 
 # Arrays -------------------------------------------------------------------------------------------------------------

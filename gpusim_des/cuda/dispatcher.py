@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from gpusim_des.cuda.current import device
-from gpusim_des.cuda.passing import pass_arguments
+from gpusim_des.cuda.passing import PassedArguments
 from gpusim_des.cuda.signatures import Signature, is_signature, matching, signatures
 from gpusim_des.cuda.streams import inner_of
 from gpusim_des.device import ASSUMED_REGISTERS
@@ -126,7 +126,7 @@ class Configured:
         kernel, dev = self.kernel, device()
         values = args if kernel.declared is None else matching(kernel.name, kernel.declared, args)
         names = kernel.parameters
-        with pass_arguments(dev, names, values, self.stream) as passed:
+        with PassedArguments(dev, names, values, self.stream) as passed:
             done = dev.launch(
                 kernel,
                 self.griddim,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -45,38 +44,62 @@ class InOut(_Wrapped):
     """A host array that is copied to the device and back, as a plain one."""
 
 
-@contextmanager
-def pass_arguments(dev: Device, names: Sequence[str], values: Sequence[Any], stream: Any) -> Iterator[list[Any]]:
-    """Copy host arrays to the device, give what the kernel gets, and copy them back at the end.
+class PassedArguments:
+    """Host arrays on the device during a ``with`` block, at whose end they are copied back.
 
-    An array that is given twice is one array on the device, too. Nothing is copied back if the launch fails.
+    An array that is given twice is one array on the device, too. Nothing is copied back if the launch fails. (A class,
+    and no generator: calls of the device belong to the innermost line that is the user's, and the standard library's
+    lines would look like it.)
 
     Raises
     ------
     DeviceMemoryError
         For views of one array, arrays that are read-only and copied back, and things that no kernel can get.
     """
-    wrapped = {n: v if isinstance(v, _Wrapped) else InOut(v) for n, v in enumerate(values) if _is_host(v)}
-    hosts = {id(w.value): (names[n] if n < len(names) else f"#{n + 1}", w.value) for n, w in wrapped.items()}
-    refuse_views_of_one_array(list(hosts.values()))
-    back = {id(w.value) for w in wrapped.values() if w.copies_back}
-    for key, (name, host) in hosts.items():
-        if key in back and not host.flags.writeable:
-            raise DeviceMemoryError(
-                f"argument {name!r} is a read-only array, and would be copied back: pass cuda.In({name}), or a device "
-                f"array, cuda.to_device({name})"
-            )
-    queue = 0 if stream is None else Stream(stream)
-    into = {id(w.value) for w in wrapped.values() if w.copies_in}
-    copies = {key: _copy(dev, host, queue, copies_in=key in into) for key, (_, host) in hosts.items()}
-    try:
-        yield [copies[id(wrapped[n].value)] if n in wrapped else _plain(value) for n, value in enumerate(values)]
-        for key, (_, host) in hosts.items():
-            if key in back:
-                copies[key].copy_to_host(host, queue)
-    finally:
-        for copy in copies.values():
-            dev.free(copy.base)
+
+    def __init__(self, dev: Device, names: Sequence[str], values: Sequence[Any], stream: Any) -> None:
+        self._dev = dev
+        self._values = values
+        self._stream = 0 if stream is None else Stream(stream)
+        self._wrapped = {n: v if isinstance(v, _Wrapped) else InOut(v) for n, v in enumerate(values) if _is_host(v)}
+        self._hosts = {id(w.value): w.value for w in self._wrapped.values()}
+        named = {id(w.value): names[n] if n < len(names) else f"#{n + 1}" for n, w in self._wrapped.items()}
+        refuse_views_of_one_array([(named[key], host) for key, host in self._hosts.items()])
+        self._back = {id(w.value) for w in self._wrapped.values() if w.copies_back}
+        for key in self._back:
+            if not self._hosts[key].flags.writeable:
+                name = named[key]
+                raise DeviceMemoryError(
+                    f"argument {name!r} is a read-only array, and would be copied back: pass cuda.In({name}), or a "
+                    f"device array, cuda.to_device({name})"
+                )
+        self._others = {n: _plain(value) for n, value in enumerate(values) if n not in self._wrapped}
+        self._copies: dict[int, DeviceNDArray] = {}
+
+    def __enter__(self) -> list[Any]:
+        into = {id(w.value) for w in self._wrapped.values() if w.copies_in}
+        try:
+            for key, host in self._hosts.items():
+                self._copies[key] = _copy(self._dev, host, self._stream, copies_in=key in into)
+        except BaseException:
+            self._free()
+            raise
+        return [
+            self._copies[id(self._wrapped[n].value)] if n in self._wrapped else self._others[n]
+            for n in range(len(self._values))
+        ]
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            for key in self._hosts if kind is None else ():
+                if key in self._back:
+                    self._copies[key].copy_to_host(self._hosts[key], self._stream)
+        finally:
+            self._free()
+
+    def _free(self) -> None:
+        for copy in self._copies.values():
+            self._dev.free(copy.base)
 
 
 def _copy(dev: Device, host: NDArray[Any], queue: Any, *, copies_in: bool) -> DeviceNDArray:

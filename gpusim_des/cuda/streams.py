@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from gpusim_des import streams
@@ -30,11 +28,23 @@ class Stream:
         """Let the host wait until everything in the stream so far is done."""
         self.inner.synchronize()
 
-    @contextmanager
-    def auto_synchronize(self) -> Iterator[Stream]:
+    def auto_synchronize(self) -> AutoSynchronize:
         """Wait for the stream at the end of a ``with`` block."""
-        yield self
-        self.synchronize()
+        return AutoSynchronize(self)
+
+
+class AutoSynchronize:
+    """A ``with`` block at whose end the host waits for a stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> Stream:
+        return self._stream
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._stream.synchronize()
 
 
 def stream() -> Stream:
