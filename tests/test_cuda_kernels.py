@@ -537,6 +537,16 @@ def constants_of_a_list(out: Any) -> None:
     cuda.const.array_like([1, 2])
 
 
+@cuda.jit
+def a_mask_with_a_fraction(out: Any) -> None:
+    cuda.syncwarp(0.5)
+
+
+@cuda.jit
+def a_lane_with_a_fraction(out: Any) -> None:
+    cuda.shfl_sync(0xFFFFFFFF, 1, 0.5 * cuda.threadIdx.x)
+
+
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
@@ -565,6 +575,8 @@ def constants_of_a_list(out: Any) -> None:
         (constants_of_a_list, r"cuda.const.array_like of a list: give a NumPy array"),
         (writes_constants, r"writes to a ConstantArray of the host: kernels write to device arrays"),
         (reads_too_much, r"160,000 bytes in line \d+ .*: a kernel has 64 KiB; pass the array as an argument"),
+        (a_mask_with_a_fraction, r"cuda.syncwarp membermask of type float64: give a whole number; convert with int"),
+        (a_lane_with_a_fraction, r"cuda.shfl_sync src_lane of type float64: give a whole number"),
         (not_in_its_mask, r"lane 0 calls an operation of a warp in line \d+ .* with the mask 0x0000fffe, in which"),
     ],
     ids=lambda x: getattr(x, "name", ""),

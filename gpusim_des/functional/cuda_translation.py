@@ -46,12 +46,24 @@ def translate(runtime: Runtime, place: int, operation: CudaOperation, arguments:
         name = "threadfence"
     if name in {"shared.array", "local.array"}:
         return _request(name, declared=_declared(runtime, place, name, **arguments))
+    for what in _WHOLE & arguments.keys():
+        _check_whole(runtime, place, f"cuda.{name} {what}", arguments[what])
     if name == "syncwarp":
         return _request("syncwarp", members=arguments["membermask"])
     if name.endswith("_sync"):
         mask = arguments.pop("mask")
         return _request(name.removesuffix("_sync"), **arguments, members=mask)
     return _request(name, **arguments)
+
+
+_WHOLE = frozenset({"mask", "membermask", "src_lane", "delta", "lane_mask"})
+"""Arguments of operations of lanes that are whole numbers."""
+
+
+def _check_whole(runtime: Runtime, place: int, what: str, given: Any) -> None:
+    kind = runtime.operand_type(place, given) or runtime.rules.constant_type(given)
+    if kind.kind not in "iu":
+        raise KernelError(f"{_here(runtime, place)}: {what} of type {kind}: give a whole number; convert with int(...)")
 
 
 def special(runtime: Runtime, found: Any) -> Any:
