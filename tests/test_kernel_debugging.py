@@ -179,13 +179,15 @@ def test_only_one_thread_prints_and_all_run(capsys: Captured) -> None:
 
 
 @gs.kernel
-def formats(t: Any, a: Any) -> None:
-    print(f"{t.linear:03d} {a[t.linear]:.2f}")
+def formats(t: Any, a: Any, width: Any) -> None:
+    half = f"{a[t.linear] / 2!r:>{width}}"
+    print(f"{t.linear:03d} {a[t.linear]:.2f}", half, f"{(t.linear, 1)} {width} {{}}")
 
 
-def test_formatted_texts(capsys: Captured) -> None:
-    run(formats, grid=1, block=2, interpret=True)
-    assert capsys.readouterr().out == "000 0.00\n001 1.00\n"
+@pytest.mark.parametrize("vectorize", [True, False])
+def test_formatted_texts(capsys: Captured, vectorize: bool) -> None:
+    run(formats, 5, grid=1, block=2, vectorize=vectorize)
+    assert capsys.readouterr().out == "000 0.00   0.0 (0, 1) 5 {}\n001 1.00   0.5 (1, 1) 5 {}\n"
 
 
 @gs.kernel

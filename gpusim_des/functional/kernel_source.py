@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -150,6 +150,7 @@ class LocalNames(ast.NodeVisitor):
     """Which names a function assigns, how often, and whether inside a loop or a branch."""
 
     def __init__(self, node: ast.FunctionDef) -> None:
+        self._node = node
         self.counts: dict[str, int] = {}
         self.inside: set[str] = set()
         self._depth = 0
@@ -160,6 +161,14 @@ class LocalNames(ast.NodeVisitor):
     def foldable(self, name: str) -> bool:
         """One assignment, outside of loops and branches: a constant assigned there stays a constant."""
         return self.counts.get(name) == 1 and name not in self.inside and name not in self.parameters
+
+    def belongs_to(self, name: str, body: Iterable[ast.stmt]) -> bool:
+        """Tell whether a loop's variable is assigned by this loop only, and used in its body only."""
+
+        def uses(nodes: Iterable[ast.AST]) -> int:
+            return sum(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
+
+        return self.counts.get(name) == 1 and uses(body) == uses([self._node]) - 1
 
     def visit_Name(self, node: ast.Name) -> None:
         """Count an assignment."""

@@ -138,7 +138,6 @@ _NAMES: dict[type[ast.AST], str] = {
     ast.SetComp: "a set comprehension",
     ast.Dict: "a dictionary",
     ast.Set: "a set",
-    ast.JoinedStr: "a formatted string",
     ast.Import: "an import",
     ast.ImportFrom: "an import",
     ast.NamedExpr: "an assignment expression",

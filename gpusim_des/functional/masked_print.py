@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from gpusim_des.functional.formatted import Text
 from gpusim_des.functional.tracked import Value
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def print_all(runtime: MaskedRuntime, arguments: tuple[Any, ...], keywords: dict
 
 
 def _of_thread(x: Any, shape: tuple[int, int], row: int, column: int) -> Any:
+    if isinstance(x, Text):
+        return x.of(lambda part: _of_thread(part, shape, row, column))
     if isinstance(x, tuple):
         return tuple(_of_thread(part, shape, row, column) for part in x)
     return np.broadcast_to(x.value, shape)[row, column].item() if isinstance(x, Value) else x

@@ -17,6 +17,7 @@ from gpusim_des.errors import KernelError
 from gpusim_des.functional import complaints, instructions, masked_cuda, masked_local, masked_print, provenance
 from gpusim_des.functional.cuda_operations import CudaOperation
 from gpusim_des.functional.cuda_translation import translate
+from gpusim_des.functional.formatted import Text
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, is_constant_function, is_helper
 from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Machine
@@ -284,6 +285,10 @@ class MaskedRuntime(MaskedControl):
             self.machine.store(array, self.name_of(array), index, numbers, self.mask, producers, site)
         else:
             self.machine.shared_store(array, index, numbers, self.mask, producers, site)
+
+    def text(self, place: int, *parts: Any) -> Text:  # noqa: ARG002 - the interpreter formats where it stands
+        """``f"…"``: each thread's is made when it prints."""
+        return Text(parts)
 
     def tell(self) -> None:
         """Write what the threads printed."""

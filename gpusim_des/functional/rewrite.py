@@ -7,13 +7,12 @@ the order of evaluation: for one thread, comparing numbers is comparing times.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from typing import NoReturn
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.cuda_operations import Special
 from gpusim_des.functional.kernel_source import RUNTIME, LocalNames, NotVectorizable, Source
-from gpusim_des.functional.rewritten import BINARY, COMPARE, UNARY, constant, runtime
+from gpusim_des.functional.rewritten import BINARY, COMPARE, UNARY, Done, Kept, constant, runtime
 from gpusim_des.functional.source import Site
 
 
@@ -106,9 +105,9 @@ class Rewriter(ast.NodeTransformer):
             for number, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
                 is_middle = number < len(node.ops) - 1 and not isinstance(right, ast.Name | ast.Constant)
                 kept = self.temporary() if is_middle else ""
-                part = _Kept(kept, right) if is_middle else right
+                part = Kept(kept, right) if is_middle else right
                 pairs.append(ast.copy_location(ast.Compare(left, [op], [part]), node))
-                left = _Kept(kept, None) if is_middle else right
+                left = Kept(kept, None) if is_middle else right
             return self.expression(ast.copy_location(ast.BoolOp(ast.And(), pairs), node))
         a, b = self.expression(node.left), self.expression(node.comparators[0])
         name = COMPARE.get(type(node.ops[0]))
@@ -226,13 +225,13 @@ class Rewriter(ast.NodeTransformer):
         where: list[ast.expr] = [ast.Name(array, ast.Load()), ast.Name(index, ast.Load())]
         old = self.temporary()
         done.append(ast.Assign([ast.Name(old, ast.Store())], runtime("get", self.place(node), *where)))
-        value = self.binary(node, node.op, _Done(ast.Name(old, ast.Load())), node.value)
+        value = self.binary(node, node.op, Done(ast.Name(old, ast.Load())), node.value)
         new = self.temporary()
         done.append(ast.Assign([ast.Name(new, ast.Store())], value))
         done.append(ast.Expr(runtime("set", self.place(node), *where, ast.Name(new, ast.Load()))))
         return done
 
-    def visit__Kept(self, node: _Kept) -> ast.expr:
+    def visit_Kept(self, node: Kept) -> ast.expr:
         """The middle of a chained comparison: computed once, used twice."""
         if node.inner is None:
             return runtime("kept", constant(node.name))
@@ -242,6 +241,18 @@ class Rewriter(ast.NodeTransformer):
         """A local array."""
         items: list[ast.expr] = [self.visit(e) for e in node.elts]
         return runtime("local", self.place(node), ast.List(items, ast.Load()))
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        """``f"…"``: constant parts, and values with how they are converted and formatted."""
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                how = constant("") if part.format_spec is None else self.visit(part.format_spec)
+                shown = [self.expression(part.value), constant(part.conversion), how]
+                parts.append(ast.Tuple(shown, ast.Load()))
+            else:
+                parts.append(part)
+        return runtime("text", self.place(node), *parts)
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.expr:
         """``yield from helper(t)``: a helper that has barriers; every call can pause, so it is a call."""
@@ -256,7 +267,7 @@ class Rewriter(ast.NodeTransformer):
 
     visit_Nonlocal = visit_Global
 
-    def visit__Done(self, node: _Done) -> ast.expr:
+    def visit_Done(self, node: Done) -> ast.expr:
         """An expression that is rewritten already."""
         return node.inner
 
@@ -267,17 +278,13 @@ class Rewriter(ast.NodeTransformer):
         loop is unrolled, so that indices of local arrays are constants, too.
         """
         value = ast.Name(item, ast.Load())
-        if self.source.is_cuda and isinstance(node.target, ast.Name) and self._belongs_to(node.target.id, node.body):
+        if (
+            self.source.is_cuda
+            and isinstance(node.target, ast.Name)
+            and self.names.belongs_to(node.target.id, node.body)
+        ):
             return [ast.Assign([ast.Name(node.target.id, ast.Store())], value)]
         return self.assign(node.target, value)
-
-    def _belongs_to(self, name: str, body: list[ast.stmt]) -> bool:
-        """Tell whether a variable is assigned once, and used in these statements only."""
-
-        def uses(nodes: Iterable[ast.AST]) -> int:
-            return sum(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
-
-        return self.names.counts.get(name) == 1 and uses(body) == uses([self.source.node]) - 1
 
     def range_loop(self, node: ast.For) -> ast.expr:
         """The iterable of a for loop: a range that the runtime counts, or anything that Python can iterate."""
@@ -368,24 +375,3 @@ class Rewriter(ast.NodeTransformer):
                 f"{self.source.node.name}: barrier in {self.source.site(node)} has no effect: "
                 "write `yield t.syncthreads()`"
             )
-
-
-class _Done(ast.expr):
-    """Wraps an expression that must not be rewritten again."""
-
-    _fields = ("inner",)
-
-    def __init__(self, inner: ast.expr) -> None:
-        super().__init__()
-        self.inner = inner
-
-
-class _Kept(ast.expr):
-    """An expression that is used twice; without `inner`, its second use."""
-
-    _fields = ("name", "inner")
-
-    def __init__(self, name: str, inner: ast.expr | None) -> None:
-        super().__init__()
-        self.name = name
-        self.inner = inner

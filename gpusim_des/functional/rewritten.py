@@ -45,3 +45,24 @@ def constant(value: Any) -> ast.Constant:
 def thunk(body: ast.expr) -> ast.Lambda:
     """``lambda: body``."""
     return ast.Lambda(ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), body)
+
+
+class Done(ast.expr):
+    """Wraps an expression that must not be rewritten again."""
+
+    _fields = ("inner",)
+
+    def __init__(self, inner: ast.expr) -> None:
+        super().__init__()
+        self.inner = inner
+
+
+class Kept(ast.expr):
+    """An expression that is used twice; without `inner`, its second use."""
+
+    _fields = ("name", "inner")
+
+    def __init__(self, name: str, inner: ast.expr | None) -> None:
+        super().__init__()
+        self.name = name
+        self.inner = inner

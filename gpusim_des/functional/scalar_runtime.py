@@ -11,6 +11,7 @@ from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional import complaints, instructions, kernel_debugger, scalar_cuda
 from gpusim_des.functional.cuda_operations import CudaOperation
 from gpusim_des.functional.cuda_translation import translate
+from gpusim_des.functional.formatted import Text
 from gpusim_des.functional.kernel_source import Compiled, is_helper
 from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Counting
@@ -279,6 +280,10 @@ class ScalarRuntime(Runtime):
     def is_watched(self) -> bool:
         """Whether the user wants to hear of this thread."""
         return self.context.watched.includes(self.block.number, self.block.thread)
+
+    def text(self, place: int, *parts: Any) -> str:  # noqa: ARG002 - as in masked execution
+        """``f"…"``."""
+        return Text(parts).of(lambda x: x.value.item() if isinstance(x, Value) else x)
 
     def stop(self, place: int) -> Callable[[], None]:  # noqa: ARG002 - masked execution says where
         """``breakpoint()``: what to call in the frame of the kernel."""
