@@ -4,7 +4,7 @@ Write a kernel, launch it on a `Device`, and see why it is fast or slow: ``dev.l
 counts what a GPU would do, ``dev.simulate`` plays that on a discrete-event model of the chip.
 """
 
-from gpusim_des import analytic, experiment, views
+from gpusim_des import analytic, cuda, experiment, views
 from gpusim_des.advice import Advice
 from gpusim_des.comparison import Comparison, ComparisonRow, compare
 from gpusim_des.device import Device
@@ -93,6 +93,7 @@ __all__ = [
     "block_kernel",
     "cdiv",
     "compare",
+    "cuda",
     "experiment",
     "kernel",
     "launch",

@@ -37,6 +37,7 @@ FLOORS = {
     "device": 4,
     "readers": 4,
     "launch": 5,
+    "cuda": 5,
     "latency_hiding": 5,
     "experiment": 5,
     "occupancy_report": 5,

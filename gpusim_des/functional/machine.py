@@ -87,7 +87,7 @@ class Machine:
         self._all_lanes: NDArray[np.uint8] = np.tile(lanes, len(blocks))
         self._lanes_cache: tuple[NDArray[np.bool_], NDArray[np.uint8]] | None = None
         self._journal = Journal()
-        self._shared_memory = SharedMemory(kernel_name, shared_limits)
+        self.shared_memory = SharedMemory(kernel_name, shared_limits)
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
         self._read: set[int] = set()  # events whose results some instruction reads
@@ -288,9 +288,9 @@ class Machine:
 
     def shared(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, *, dynamic: bool = False) -> SharedArray:
         """Declare an array in the shared memory of every block in flight, in the launch's `dynamic` part or before."""
-        array = self._shared_memory.declare(name, shape, dtype, len(self.blocks), dynamic=dynamic)
+        array = self.shared_memory.declare(name, shape, dtype, len(self.blocks), dynamic=dynamic)
         self.counters.shared_arrays[name] = array.shape, array.dtype.name
-        used = self._shared_memory.static_bytes
+        used = self.shared_memory.static_bytes
         self.counters.shared_bytes_per_block = max(self.counters.shared_bytes_per_block, used)
         return array
 
