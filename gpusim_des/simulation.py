@@ -109,3 +109,20 @@ class Simulation:
         from gpusim_des.views import save_chrome_trace  # noqa: PLC0415 - views load only when something is drawn
 
         save_chrome_trace(self, path)
+
+    def save_html(self, path: str | PathLike[str]) -> None:
+        """Write a report as one HTML file, which opens in any browser without a network.
+
+        It holds the timeline from the host's calls down to warps (blocks need ``detail="sm"``, warps
+        ``detail="warp"``), what warps waited for, the source with counters beside each line, Nsight Compute's metrics
+        with their meaning, `explain` and `advice`. It stays below 5 MB: where a run has too many bars, neighbours are
+        drawn as one and the page says so. The file appears whole or not at all.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder does not exist.
+        """
+        from gpusim_des.report import save_html  # noqa: PLC0415 - pages load only when one is written
+
+        save_html(self, path)

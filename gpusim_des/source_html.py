@@ -1,4 +1,4 @@
-"""A table of source lines as a page of its own."""
+"""A table of source lines, for pages and notebooks."""
 
 from __future__ import annotations
 
@@ -6,52 +6,71 @@ from collections.abc import Sequence
 from html import escape
 
 _STYLE = """
-body { font-family: system-ui, sans-serif; margin: 1em; }
-table { border-collapse: collapse; font-family: ui-monospace, monospace; font-size: 13px; }
-th { text-align: right; border-bottom: 1px solid #888; position: sticky; top: 0; background: #fff; }
-th, td { padding: 1px 8px; white-space: pre; }
-td { text-align: right; font-variant-numeric: tabular-nums; }
-td.text { text-align: left; border-left: 1px solid #ccc; }
+.gpusim-source { border-collapse: collapse; font-family: ui-monospace, monospace; font-size: 13px; }
+.gpusim-source th { text-align: right; border-bottom: 1px solid #888; }
+.gpusim-source th, .gpusim-source td { padding: 1px 8px; white-space: pre; }
+.gpusim-source td { text-align: right; font-variant-numeric: tabular-nums; }
+.gpusim-source td.text { text-align: left; border-left: 1px solid #8888; }
 """
 
 
-def html_table(
-    title: str,
+def html_lines(
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
     texts: Sequence[str],
     weights: Sequence[float],
+    bars: Sequence[str] = (),
 ) -> str:
-    """Return a page with one table: figures on the left, the source text on the right.
+    """Return a table that can stand on any page, light or dark: figures on the left, the source text on the right.
 
     Parameters
     ----------
-    title
-        Heading.
     heads, rows
         Names of the columns, and the figures of every line.
     texts
         Text of every line.
     weights
         How much each line costs, in any unit: the more, the darker its text's background.
+    bars
+        HTML of another column before the text, one for each line; empty: none.
 
     Examples
     --------
-    >>> page = html_table("k", ["line"], [["1"]], ["if a < b:"], [3])
-    >>> page[:15], "rgba(214, 69, 65, 0.50)" in page, "if a &lt; b:" in page
-    ('<!doctype html>', True, True)
+    >>> table = html_lines(["line"], [["1"]], ["if a < b:"], [3])
+    >>> "rgba(214, 69, 65, 0.50)" in table, "if a &lt; b:" in table, "<body" in table
+    (True, True, False)
     """
     most = max(weights, default=0) or 1
     lines = [
-        "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style></head>',
-        f"<body><h1>{escape(title)}</h1><table><thead><tr>",
+        f'<style>{_STYLE}</style><table class="gpusim-source"><thead><tr>',
         *(f"<th>{escape(head)}</th>" for head in heads),
-        "<th></th></tr></thead><tbody>",
+        "<th></th>" * bool(bars) + "<th></th></tr></thead><tbody>",
     ]
-    for cells, text, weight in zip(rows, texts, weights, strict=True):
+    extra = [f"<td>{bar}</td>" for bar in bars] or [""] * len(texts)
+    for cells, text, weight, bar in zip(rows, texts, weights, extra, strict=True):
         figures = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
         shade = f' style="background: rgba(214, 69, 65, {0.5 * weight / most:.2f})"' if weight else ""
-        lines.append(f'<tr>{figures}<td class="text"{shade}>{escape(text)}</td></tr>')
-    lines.append("</tbody></table></body></html>")
+        lines.append(f'<tr>{figures}{bar}<td class="text"{shade}>{escape(text)}</td></tr>')
+    lines.append("</tbody></table>")
     return "\n".join(lines)
+
+
+def html_page(title: str, body: str) -> str:
+    """Return a page of its own with a heading; it follows the reader's choice of light or dark.
+
+    Examples
+    --------
+    >>> page = html_page("<k>", "<p>text</p>")
+    >>> page[:15], "<h1>&lt;k&gt;</h1>" in page
+    ('<!doctype html>', True)
+    """
+    return "\n".join(
+        [
+            "<!doctype html>",
+            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+            "<style>:root { color-scheme: light dark; } body { font-family: system-ui, sans-serif; margin: 1em; }",
+            f"</style></head><body><h1>{escape(title)}</h1>",
+            body,
+            "</body></html>",
+        ]
+    )

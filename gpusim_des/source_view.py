@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.line_counts import LineCounts, LineSite
 from gpusim_des.functional.source_text import source_text, span_of
-from gpusim_des.source_html import html_table
+from gpusim_des.source_html import html_lines, html_page
 
 Row = dict[str, Any]
 
@@ -74,14 +75,19 @@ class SourceView:
 
     def to_html(self) -> str:
         """Return a page of its own: one table, no scripts, nothing loaded from elsewhere; all text is escaped."""
+        return html_page(self.title, self.html_table())
+
+    def html_table(self, bar: Callable[[Row], str] | None = None) -> str:
+        """Return the table alone, to stand on another page; `bar` returns the HTML of a cell before the text."""
         heat = "cycles" if self._rows and "cycles" in self._rows[0] else "instructions"
         texts = [[column(row) for _, column in self._columns()] for row in self._rows]
         weights = [row[heat] for row in self._rows]
         heads = [head for head, _ in self._columns()]
-        return html_table(self.title, heads, texts, [row["text"] for row in self._rows], weights)
+        bars = [bar(row) for row in self._rows] if bar else []
+        return html_lines(heads, texts, [row["text"] for row in self._rows], weights, bars)
 
     def _repr_html_(self) -> str:
-        return self.to_html()
+        return f"<p>{escape(self.title)}</p>{self.html_table()}"
 
     def _columns(self) -> list[tuple[str, Callable[[Row], str]]]:
         timed = bool(self._rows) and "cycles" in self._rows[0]

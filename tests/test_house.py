@@ -27,6 +27,7 @@ FLOORS = {
     "source_html": 3,
     "source_view": 4,
     "launched": 4,
+    "report": 4,
     "device_work": 4,
     "graph": 4,
     "capture": 4,

@@ -116,7 +116,15 @@ def test_the_page_holds_the_same_text_escaped() -> None:
         f"{row['instructions']:,}" for row in view.rows() if row["instructions"]
     ]
     assert reader.loads == []
-    assert view._repr_html_() == page
+
+
+def test_a_notebook_gets_the_table_without_a_page() -> None:
+    view = launches()[-1].source()
+    shown = view._repr_html_()
+    assert view.html_table() in shown
+    assert view.html_table() in view.to_html()
+    assert "<body" not in shown
+    assert "background: #" not in shown  # a notebook may be light or dark
 
 
 def test_rows_are_copies() -> None:

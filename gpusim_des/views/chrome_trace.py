@@ -24,6 +24,7 @@ from typing import Any
 from gpusim_des.timeline import HasTimeline, KernelTiming, Timeline, WarpHistory, WarpState
 from gpusim_des.views.figure import timeline_of
 from gpusim_des.views.host_trace import PROCESSES, arrows, host_events, pid_of
+from gpusim_des.views.lanes import lanes
 from gpusim_des.views.trace_events import Event, Track, us
 from gpusim_des.whole_file import whole_file
 
@@ -127,17 +128,16 @@ def _events(timeline: Timeline) -> Iterator[Event]:
 
 def _kernel_events(timeline: Timeline) -> Iterator[Event]:
     """One slice for each kernel, on the first row where no other is still running; within it, what is extrapolated."""
-    rows: list[int] = []
-    for number, kernel in sorted(enumerate(timeline.kernels), key=lambda nk: (nk[1].start_fs, nk[0])):
-        row = next((r for r, end in enumerate(rows) if end <= kernel.start_fs), len(rows))
-        rows[row : row + 1] = [kernel.end_fs]
-        name = "kernels" if row == 0 else f"kernels, concurrent {row}"
-        args = _kernel_args(number, kernel)
-        track = Track(_gpu_pid(timeline), row + 1, name)
-        yield track.slice(kernel.name, kernel.start_fs, kernel.end_fs, cat="kernel", args=args)
-        if kernel.sampled is not None:
-            said = {"note": kernel.sampled.sentence(kernel.end_fs - kernel.start_fs, kernel.dram_bytes)}
-            yield track.slice("extrapolated", kernel.sampled.simulated_end_fs, kernel.end_fs, cat="kernel", args=said)
+    numbers = {id(kernel): number for number, kernel in enumerate(timeline.kernels)}
+    for row, members in enumerate(lanes(timeline.kernels)):
+        track = Track(_gpu_pid(timeline), row + 1, "kernels" if row == 0 else f"kernels, concurrent {row}")
+        for kernel in members:
+            args = _kernel_args(numbers[id(kernel)], kernel)
+            yield track.slice(kernel.name, kernel.start_fs, kernel.end_fs, cat="kernel", args=args)
+            if kernel.sampled is not None:
+                said = {"note": kernel.sampled.sentence(kernel.end_fs - kernel.start_fs, kernel.dram_bytes)}
+                start = kernel.sampled.simulated_end_fs
+                yield track.slice("extrapolated", start, kernel.end_fs, cat="kernel", args=said)
 
 
 def _kernel_args(number: int, kernel: KernelTiming) -> dict[str, Any]:
@@ -198,14 +198,14 @@ def _warp_events(timeline: Timeline) -> Iterator[Event]:
         threads[warp.sm] += 1
         kernel = timeline.kernels[warp.kernel].name
         track = Track(warp.sm + 1, tid, f"{kernel} ({warp.kernel}) block {warp.block} warp {warp.warp}")
-        for start, end, state, ops in _states(warp):
+        for start, end, state, ops in issued_states(warp):
             args: dict[str, Any] = {"cycle": start, "cycles": end - start, "sub-partition": warp.sub_partition}
             if ops:
                 args["issued"] = ops
             yield track.slice(state.suffix, start * period, end * period, cat="warp", args=args)
 
 
-def _states(warp: WarpHistory) -> Iterator[tuple[int, int, WarpState, list[str]]]:
+def issued_states(warp: WarpHistory) -> Iterator[tuple[int, int, WarpState, list[str]]]:
     """Start, end and state of each span of a warp, and the instructions issued in it."""
     issues = iter(sorted(warp.issues, key=lambda i: i.cycle))
     issue = next(issues, None)

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, Literal
 
 from gpusim_des.timeline import Operation, Timeline
+from gpusim_des.views.lanes import lanes
 from gpusim_des.views.trace_events import Event, Track, us
 
 PROCESSES = ("host", "streams", "copy engines")
@@ -41,25 +42,13 @@ def host_events(timeline: Timeline) -> Iterator[Event]:
     tracks += [("copy engines", name, "copy", engines[name]) for name in sorted(engines)]
     tids: dict[str, int] = defaultdict(int)
     for process, name, cat, operations in tracks:
-        lanes = _lanes(operations)
-        for lane, members in enumerate(lanes, tids[process] + 1):
+        found = lanes(operations)
+        for lane, members in enumerate(found, tids[process] + 1):
             concurrent = lane - tids[process] - 1
             track = Track(pid_of(timeline, process), lane, name + f", concurrent {concurrent}" * (concurrent > 0))
             for o in members:
                 yield track.slice(o.name, o.start_fs, o.end_fs, cat=cat, args=_args(timeline, o))
-        tids[process] += len(lanes)
-
-
-def _lanes(operations: Iterable[Operation]) -> list[list[Operation]]:
-    """Distribute operations such that those of one lane follow each other: nodes of a graph share a stream."""
-    lanes: list[list[Operation]] = []
-    for o in sorted(operations, key=lambda o: (o.start_fs, o.end_fs, o.number)):
-        free = next((lane for lane in lanes if lane[-1].end_fs <= o.start_fs), None)
-        if free is None:
-            lanes.append([o])
-        else:
-            free.append(o)
-    return lanes
+        tids[process] += len(found)
 
 
 def _args(timeline: Timeline, o: Operation) -> dict[str, Any]:
