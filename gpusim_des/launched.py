@@ -9,8 +9,10 @@ from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import LaunchConfig
+from gpusim_des.notebook import facts_table
 from gpusim_des.source_view import SourceView
 from gpusim_des.trace import KernelTrace, Sample
+from gpusim_des.units import size
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,30 @@ class Launch:
         """
         function = None if self.kernel is None else self.kernel.function
         return SourceView.of(self.name, function, self.counters)
+
+    def _repr_html_(self) -> str:
+        """Notebooks show what was launched and what it counted."""
+        c = self.counters
+        facts = [
+            ("grid × block", f"{self.config.grid} × {self.config.block}"),
+            ("blocks", f"{self.config.blocks:,} of {self.config.warps_per_block:,} warps"),
+            ("registers per thread", f"{self.trace.registers}"),
+            ("shared memory per block", size(self.trace.shared_bytes)),
+            ("warp instructions", f"{c.warp_instructions:,}"),
+        ]
+        if c.warp_instructions:
+            facts.append(("active lanes, mean", f"{c.active_lanes / c.warp_instructions:.3g} of 32"))
+        if c.global_load_requests:
+            facts.append(("sectors per load request", f"{c.load_sectors_per_request:.3g}"))
+        if c.global_store_requests:
+            facts.append(("sectors per store request", f"{c.store_sectors_per_request:.3g}"))
+        if c.shared_requests:
+            facts.append(("wavefronts per shared request", f"{c.bank_conflict_factor:.3g}"))
+        if c.branches:
+            facts.append(("divergent branches", f"{c.divergent_branches:,} of {c.branches:,}"))
+        title = f"{self.name}, launched" if self.gpu is None else f"{self.name}, launched on {self.gpu.title}"
+        captured = "It went into a graph and has not run." if self.captured else ""
+        return facts_table(title, facts, [note for note in (captured, self.notice) if note])
 
     @property
     def sample(self) -> Sample | None:

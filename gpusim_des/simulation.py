@@ -8,8 +8,13 @@ from os import PathLike
 from gpusim_des.advice import Advice, program_advice
 from gpusim_des.functional.counters import Counters
 from gpusim_des.launched import Launch
+from gpusim_des.notebook import facts_table, paragraphs, rows_table
 from gpusim_des.source_view import SourceView
 from gpusim_des.timeline import FS_PER_S, KernelTiming, Operation, Overlap, Timeline, WaitStep, overlap, why
+from gpusim_des.units import duration, size
+
+MOST_SHOWN = 20
+"""Kernels, and sentences about them, that a notebook shows."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +108,35 @@ class Simulation:
         launch = self.launches[timing.number]
         function = None if launch.kernel is None else launch.kernel.function
         return SourceView.of(timing.name, function, launch.counters, timing.line_stalls)
+
+    def _repr_html_(self) -> str:
+        """Notebooks show what ran and what limits it."""
+        record = self.timeline
+        facts = [
+            ("time", duration(self.seconds)),
+            ("kernels", f"{len(self.kernels):,}"),
+            ("copies", f"{len(self.copies):,}, {size(sum(c.nbytes for c in self.copies))}"),
+            ("engine", self.engine),
+        ]
+        heads = ("kernel", "start", "duration", "cycles", "achieved occupancy", "main stall")
+        rows = [
+            (
+                k.name,
+                duration(k.start_s),
+                duration(k.seconds),
+                f"{k.cycles:,}",
+                f"{k.achieved_occupancy:.1%}",
+                k.main_stall,
+            )
+            for k in self.kernels[:MOST_SHOWN]
+        ]
+        notes = self.explain().split("\n")[:MOST_SHOWN]
+        if len(self.kernels) > MOST_SHOWN:
+            notes.insert(0, f"The first {MOST_SHOWN} of {len(self.kernels):,} kernels are shown.")
+        if not record.complete:
+            notes.insert(0, "The simulation was stopped: this is what had happened until then.")
+        table = rows_table(heads, rows) if rows else ""
+        return facts_table(f"Simulation on {record.gpu_name}", facts) + table + paragraphs(notes)
 
     def save_trace(self, path: str | PathLike[str]) -> None:
         """Write a Chrome trace: opens in Perfetto and chrome://tracing; a name ending in .gz is compressed."""

@@ -14,6 +14,7 @@ FLOORS = {
     "spill": 0,
     "whole_file": 0,
     "comparison": 0,
+    "notebook": 0,
     "statistics": 0,
     "timeline": 0,
     "trace": 1,

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from gpusim_des.errors import LaunchError
 from gpusim_des.gpu.sm_limits import SMLimits
 from gpusim_des.grid import cdiv
-from gpusim_des.units import format_bytes
+from gpusim_des.notebook import facts_table
+from gpusim_des.units import format_bytes, size
 
 MOST_BARRIERS = 16
 """Barriers that a block can name (PTX ISA, bar)."""
@@ -49,6 +50,22 @@ class Occupancy:
     def limiters(self) -> tuple[str, ...]:
         """The resources that admit the fewest blocks."""
         return tuple(self.limiter.split("+"))
+
+    def _repr_html_(self) -> str:
+        """Notebooks show the blocks that each resource admits, and which is the limit."""
+        admitted = [
+            (f"{name} admit", "any number" if blocks is None else f"{blocks}{' ← limit' * (name in self.limiters)}")
+            for name, blocks in self.limits.items()
+        ]
+        facts = [
+            ("occupancy", f"{self.occupancy:.1%}"),
+            ("blocks per SM", str(self.blocks_per_sm)),
+            ("active warps per SM", str(self.active_warps)),
+            *admitted,
+            ("registers per block, allocated", f"{self.allocated_registers_per_block:,}"),
+            ("shared memory per block, allocated", size(self.allocated_shared_bytes_per_block)),
+        ]
+        return facts_table(f"Occupancy, limited by {' and '.join(self.limiters)}", facts)
 
 
 def occupancy(

@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from gpusim_des.timeline import BlockSpan, HostSpan, KernelTiming, Operation, Timeline, WarpHistory
-from gpusim_des.units import format_bytes
+from gpusim_des.units import size
 from gpusim_des.views.chrome_trace import issued_states
 from gpusim_des.views.lanes import lanes
 from gpusim_des.views.palette import HOST_STYLES, OPERATION_STYLES, STATE_STYLES, Style, kernel_color
@@ -105,7 +105,7 @@ def _operation_spans(timeline: Timeline, lane: Sequence[Operation]) -> Iterator[
         said = []
         if o.nbytes:
             rate = f", {o.nbytes / o.seconds / 1e9:.3g} GB/s" if o.end_fs > o.start_fs else ""
-            said.append(f"{format_bytes(o.nbytes)}{rate}")
+            said.append(f"{size(o.nbytes)}{rate}")
         if o.kind in ("h2d", "d2h"):
             said.append("pageable host memory" if o.pageable else "pinned host memory")
         if o.wait_reason != "none":
