@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from os import PathLike
+from pathlib import Path
 
 from gpusim_des.advice import Advice, program_advice
 from gpusim_des.functional.counters import Counters
@@ -160,3 +161,26 @@ class Simulation:
         from gpusim_des.report import save_html  # noqa: PLC0415 - pages load only when one is written
 
         save_html(self, path)
+
+    def report(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write all that can be seen of the run into a folder, which is created: figures, page and trace.
+
+        The figures are those that the run has data for: ``streams.png``, ``bandwidth.png``, ``stalls.png``,
+        ``line_stalls.png``; with ``detail="sm"`` ``blocks.png`` and ``active_warps.png``; with ``detail="warp"``
+        ``issue_utilization.png`` and ``warps.png``. Beside them stand ``report.html`` and ``trace.json.gz``.
+
+        Returns
+        -------
+        list of Path
+            The files, in the order of writing. Each appears whole or not at all.
+
+        Raises
+        ------
+        NotADirectoryError
+            If `folder` is the name of a file, or lies in one.
+        PermissionError
+            If it cannot be created, or not be written to.
+        """
+        from gpusim_des.report import save_report  # noqa: PLC0415 - views load only when something is drawn
+
+        return save_report(self, folder)

@@ -24,7 +24,7 @@ def test_the_example_runs_and_writes_what_it_says(
     script.write_text(code)
     runpy.run_path(str(script))
 
-    written = {"blocks.png", "warps.png", "stalls.png", "trace.json", "run.html"}
+    written = {"blocks.png", "warps.png", "stalls.png", "trace.json", "run.html", "out"}
     assert {p.name for p in tmp_path.iterdir()} == {"example.py"} | written
     assert "long_scoreboard" in capsys.readouterr().out
 

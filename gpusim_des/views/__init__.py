@@ -13,10 +13,12 @@ from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.occupancy_curve import occupancy_curve
+from gpusim_des.views.over_time import active_warps, bandwidth, issue_utilization
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
 from gpusim_des.views.roofline import RooflinePoint, roofline
 from gpusim_des.views.side_by_side import side_by_side
 from gpusim_des.views.stalls import stalls
+from gpusim_des.views.state_bars import compare_runs, line_stalls
 from gpusim_des.views.streams import compare_streams, stream_timeline
 from gpusim_des.views.timeline import timeline
 from gpusim_des.views.warp_timeline import warp_timeline
@@ -30,13 +32,18 @@ __all__ = [
     "Panel",
     "RooflinePoint",
     "Style",
+    "active_warps",
+    "bandwidth",
     "bars",
     "chrome_trace",
+    "compare_runs",
     "compare_streams",
     "comparison",
     "curves",
+    "issue_utilization",
     "kernel_color",
     "latency_curve",
+    "line_stalls",
     "occupancy_curve",
     "roofline",
     "save",

@@ -41,21 +41,29 @@ def mean_blocks(spans: Sequence[BlockSpan], rows: Mapping[int, int], edges: NDAr
     return means
 
 
-def mean_running(spans: Sequence[tuple[int, int]], edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean number of `spans` (start and end) in each column of time.
+def mean_running(
+    spans: Sequence[tuple[int, int]], edges: NDArray[np.float64], weights: Sequence[float] = ()
+) -> NDArray[np.float64]:
+    """Mean number of `spans` (start and end) in each column of time, each counted `weights` times; once without them.
 
     Examples
     --------
     >>> mean_running([(0, 15), (10, 20)], np.array([0.0, 10.0, 20.0]))
     array([1. , 1.5])
+    >>> mean_running([(0, 15), (10, 20)], np.array([0.0, 10.0, 20.0]), [2.0, 3.0])
+    array([2., 4.])
     """
     # The integral over time of the number of spans grows by (t - start) from each start on and stops at each end.
     integral = np.zeros(len(edges))
+    heights = np.array(weights or [1.0] * len(spans), dtype=np.float64)
     for side, sign in ((0, 1.0), (1, -1.0)):
-        moments = np.sort(np.array([span[side] for span in spans], dtype=np.float64))
+        moments = np.array([span[side] for span in spans], dtype=np.float64)
+        order = np.argsort(moments, kind="stable")
+        moments, sorted_heights = moments[order], heights[order]
         before = np.searchsorted(moments, edges, side="right")
-        sums = np.concatenate([[0.0], np.cumsum(moments)])
-        integral += sign * (before * edges - sums[before])
+        numbers = np.concatenate([[0.0], np.cumsum(sorted_heights)])
+        sums = np.concatenate([[0.0], np.cumsum(sorted_heights * moments)])
+        integral += sign * (numbers[before] * edges - sums[before])
     means: NDArray[np.float64] = np.clip(np.diff(integral) / (edges[1] - edges[0]), 0.0, None)
     return means
 
