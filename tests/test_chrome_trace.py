@@ -13,7 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpusim_des.gpu import load_gpu
 from gpusim_des.timeline import BlockSpan, KernelTiming, Timeline
+from gpusim_des.timing.simulate import simulate
+from gpusim_des.trace import Instruction, KernelTrace, OpClass, WarpTrace
 from gpusim_des.views import chrome_trace, save_chrome_trace
 
 pytest_plugins = ["tests.timelines"]
@@ -103,6 +106,30 @@ def test_warp_states_are_slices_of_a_thread_for_each_warp(three_waves: Timeline)
     assert first[1]["args"] == {"cycle": 14, "cycles": 1, "sub-partition": 0, "issued": ["global_load"]}
     assert sum(e["dur"] for e in first) == Decimal("0.015")
     assert_no_overlap(events)
+
+
+def test_arrows_lead_from_what_ended_a_wait_of_a_warp_to_its_end() -> None:
+    body = [Instruction(OpClass.GLOBAL_LOAD), Instruction(OpClass.FP32, (0,)), Instruction(OpClass.BARRIER, (1,))]
+    slow, fast = WarpTrace.of(body, [[0]]), WarpTrace.of([Instruction(OpClass.BARRIER), Instruction(OpClass.INT)])
+    run = simulate(load_gpu("tiny"), [KernelTrace.of_blocks("k", [[slow, fast]])], detail="warp")
+    events = exact(chrome_trace(run))
+    arrows = {ph: [e for e in events if e["ph"] == ph and e["cat"] == "warp wait"] for ph in "sf"}
+    cycles = [
+        (s["name"], s["tid"] - 1001, s["ts"] * 1000, f["tid"] - 1001, f["ts"] * 1000)
+        for s, f in zip(arrows["s"], arrows["f"], strict=True)
+    ]
+    # The load is issued in cycle 0 and there in cycle 200; the addition takes 4 cycles. Then warp 0 issues its barrier,
+    # which 10 cycles later opens for both. Warp 0 ends then: its arrow ends in the last cycle that it has.
+    assert cycles == [
+        ("long_scoreboard", 0, 0, 0, 200),
+        ("barrier", 0, 204, 0, 213),
+        ("barrier", 0, 204, 1, 214),
+    ]
+    assert [s["id"] for s in arrows["s"]] == [f["id"] for f in arrows["f"]]
+    assert all(f["bp"] == "e" for f in arrows["f"])
+    for end in [*arrows["s"], *arrows["f"]]:
+        inside = [e for e in slices(events, "warp") if e["ts"] <= end["ts"] < e["ts"] + e["dur"]]
+        assert end["tid"] in {e["tid"] for e in inside}
 
 
 def test_a_run_without_detail_shows_its_kernels(no_detail: Timeline) -> None:

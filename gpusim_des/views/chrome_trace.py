@@ -26,6 +26,7 @@ from gpusim_des.views.figure import timeline_of
 from gpusim_des.views.host_trace import PROCESSES, arrows, host_events, pid_of
 from gpusim_des.views.lanes import lanes
 from gpusim_des.views.trace_events import Event, Track, us
+from gpusim_des.views.warp_arrows import warp_arrows, warp_threads
 from gpusim_des.whole_file import whole_file
 
 GPU = "GPU"
@@ -67,6 +68,10 @@ def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) ->
     kept = heapq.nsmallest(max_events, counted(), key=lambda e: e.start_fs)
     other: dict[str, Any] = {"generator": "gpusim_des", "gpu": timeline.gpu_name}
     events = _names(timeline, kept) + [e.fields for e in kept] + list(arrows(timeline, kept))
+    if timeline.warps and kept:
+        # Of the slices that start when the last one does, some may have been cut.
+        until = kept[-1].start_fs - (total > len(kept))
+        events += warp_arrows(timeline, warp_threads(timeline, FIRST_WARP_TID), until)
     if total > len(kept):
         notice = f"trace cut: the earliest {len(kept):,} of {total:,} events; raise max_events to see the rest"
         other["notice"] = notice
@@ -191,13 +196,12 @@ def _block_events(timeline: Timeline) -> Iterator[Event]:
 
 def _warp_events(timeline: Timeline) -> Iterator[Event]:
     """One slice for each state of each warp, in a thread of its own."""
-    threads: dict[int, int] = defaultdict(int)
     period = timeline.sm_period_fs
-    for warp in sorted(timeline.warps, key=lambda w: (w.sm, w.kernel, w.block, w.warp)):
-        tid = FIRST_WARP_TID + threads[warp.sm]
-        threads[warp.sm] += 1
+    warps = {(w.kernel, w.block, w.warp): w for w in timeline.warps}
+    for key, (pid, tid) in warp_threads(timeline, FIRST_WARP_TID).items():
+        warp = warps[key]
         kernel = timeline.kernels[warp.kernel].name
-        track = Track(warp.sm + 1, tid, f"{kernel} ({warp.kernel}) block {warp.block} warp {warp.warp}")
+        track = Track(pid, tid, f"{kernel} ({warp.kernel}) block {warp.block} warp {warp.warp}")
         for start, end, state, ops in issued_states(warp):
             args: dict[str, Any] = {"cycle": start, "cycles": end - start, "sub-partition": warp.sub_partition}
             if ops:
