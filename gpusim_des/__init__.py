@@ -19,6 +19,7 @@ from gpusim_des.errors import (
     ModelError,
     PageableCopyWarning,
     PendingWorkWarning,
+    ReadError,
     SampledResultWarning,
     SimError,
     SimulationInterrupted,
@@ -39,7 +40,7 @@ from gpusim_des.graph import Graph
 from gpusim_des.grid import Dim3, cdiv
 from gpusim_des.launch import launch
 from gpusim_des.launched import Launch
-from gpusim_des.simulation import Simulation
+from gpusim_des.simulation import Simulation, load_result
 from gpusim_des.streams import Event, Stream
 from gpusim_des.timeline import KernelTiming, SampledTime, Timeline, WarpState
 
@@ -74,6 +75,7 @@ __all__ = [
     "ModelError",
     "PageableCopyWarning",
     "PendingWorkWarning",
+    "ReadError",
     "SampledResultWarning",
     "SampledTime",
     "SimError",
@@ -96,5 +98,6 @@ __all__ = [
     "launch",
     "list_gpus",
     "load_gpu",
+    "load_result",
     "views",
 ]

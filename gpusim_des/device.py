@@ -300,7 +300,10 @@ class Device(StreamFace):
             )
         except (CycleLimitError, SimulationInterrupted) as stop:
             if isinstance(stop.partial, Timeline):
-                stop.partial = Simulation(stop.partial, used)
+                stop.partial = Simulation(stop.partial, used, self._counters())
             raise
         self._event_times_fs = dict(timeline.event_times)
-        return Simulation(timeline, used)
+        return Simulation(timeline, used, self._counters())
+
+    def _counters(self) -> tuple[Counters, ...]:
+        return tuple(launch.counters for launch in self.launches)

@@ -33,7 +33,7 @@ class TraceError(SimError, ValueError):
 
 
 class ReadError(SimError, ValueError):
-    """A file of another tool that cannot be read: cut off, or without what is looked for."""
+    """A file that cannot be read: cut off, of another kind, or without what is looked for."""
 
 
 class KernelError(SimError):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from gpusim_des.functional.counters import Counters
 from gpusim_des.grid import LaunchConfig
+from gpusim_des.results import counters_to_plain
 from gpusim_des.trace import KernelTrace, Sample
 
 
@@ -25,6 +27,19 @@ class Launch:
     """Arrays that are poison where a sample left out what the kernel would have written."""
     unsampled: str = ""
     """Why all blocks were executed, although a sample was asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the launch and what it counted as plain data that JSON can hold; times are `Simulation.to_dict`'s."""
+        return {
+            "name": self.name,
+            "grid": list(self.config.grid),
+            "block": list(self.config.block),
+            "registers": self.trace.registers,
+            "shared_bytes": self.trace.shared_bytes,
+            "vectorized": self.vectorized,
+            "notice": self.notice,
+            "counters": counters_to_plain(self.counters),
+        }
 
     @property
     def sample(self) -> Sample | None:

@@ -22,6 +22,7 @@ FLOORS = {
     "timing": 2,
     "analytic": 2,
     "views": 3,
+    "results": 4,
     "simulation": 4,
     "launched": 4,
     "device_work": 4,
