@@ -36,6 +36,14 @@ class ReadError(SimError, ValueError):
     """A file that cannot be read: cut off, of another kind, or without what is looked for."""
 
 
+class UsageError(SimError, ValueError):
+    """What was typed on the command line or written in a sweep's file is wrong."""
+
+
+class SweepError(SimError, ValueError):
+    """A sweep that cannot go on: its folder is in use or damaged, or the disk is full."""
+
+
 class KernelError(SimError):
     """A kernel did something that is wrong on a GPU."""
 

@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "gpusim_des"
 
 FLOORS = {
     "errors": 0,
+    "version": 0,
     "units": 0,
     "grid": 0,
     "spill": 0,
@@ -34,11 +35,13 @@ FLOORS = {
     "device_streams": 4,
     "device": 4,
     "readers": 4,
-    "launch": 5,
+    "launch_on_arrays": 5,
+    "sweeps": 5,
     "latency_hiding": 5,
     "experiment": 5,
     "occupancy_report": 5,
     "occupancy_command": 5,
+    "commands": 5,
     "cli": 5,
     "__init__": 5,
     "__main__": 6,
