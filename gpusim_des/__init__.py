@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         StreamError,
         StreamRaceWarning,
         SweepError,
+        SweepWarning,
         TraceError,
         UsageError,
     )
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from gpusim_des.launched import Launch
     from gpusim_des.simulation import Simulation, load_result
     from gpusim_des.streams import Event, Stream
+    from gpusim_des.sweeps.sweep import sweep
+    from gpusim_des.sweeps.table import SweepTable
     from gpusim_des.timeline import KernelTiming, SampledTime, Timeline, WarpState
 
 __version__ = VERSION
@@ -82,6 +85,7 @@ _HOMES = {
         "StreamError",
         "StreamRaceWarning",
         "SweepError",
+        "SweepWarning",
         "TraceError",
         "UsageError",
     ),
@@ -117,6 +121,8 @@ _HOMES = {
         "Simulation",
         "load_result",
     ),
+    "sweeps.sweep": ("sweep",),
+    "sweeps.table": ("SweepTable",),
     "streams": (
         "Event",
         "Stream",
@@ -173,6 +179,8 @@ __all__ = [
     "StreamRace",
     "StreamRaceWarning",
     "SweepError",
+    "SweepTable",
+    "SweepWarning",
     "ThreadKernel",
     "Timeline",
     "TraceError",
@@ -188,6 +196,7 @@ __all__ = [
     "list_gpus",
     "load_gpu",
     "load_result",
+    "sweep",
     "views",
 ]
 

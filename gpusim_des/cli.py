@@ -17,6 +17,7 @@ from gpusim_des.commands.gpus_command import add_gpus
 from gpusim_des.commands.output import writable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import add_run
+from gpusim_des.commands.sweep_command import add_sweep
 from gpusim_des.errors import KernelError, SimError
 from gpusim_des.occupancy_command import add_occupancy
 
@@ -84,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     experiment.set_defaults(run=_experiment)
 
     add_run(commands)
+    add_sweep(commands)
     add_compare(commands)
     add_gpus(commands)
     add_occupancy(commands)

@@ -76,6 +76,10 @@ class SimulationInterrupted(KeyboardInterrupt):
         self.partial = partial
 
 
+class SweepWarning(UserWarning):
+    """A row of a sweep that is damaged and will be computed again."""
+
+
 class PageableCopyWarning(UserWarning):
     """An asynchronous copy of pageable host memory, which is not asynchronous."""
 

@@ -108,6 +108,9 @@ def test_libraries_stay_in_their_rooms(path: Path) -> None:
         library = name.split(".")[0]
         if library == "simpy":
             assert room(path) == "timing"
+        if library in ("joblib", "cloudpickle", "distributed"):
+            assert room(path) == "sweeps"
+            assert inside, f"{path}: {library} is imported inside functions only"
         if library == "numba":
             assert path.name.startswith("compiled")
         if library == "matplotlib":

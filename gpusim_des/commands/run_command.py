@@ -113,7 +113,6 @@ def configuration_of(options: argparse.Namespace) -> Configuration:
     from gpusim_des.sweeps.argument import parse_argument  # noqa: PLC0415
     from gpusim_des.sweeps.configuration import Configuration  # noqa: PLC0415
 
-    gpu = load_gpu(options.gpu)
     args: dict[str, Any] = {}
     for text in options.arg:
         name, equals, value = text.partition("=")
@@ -123,7 +122,8 @@ def configuration_of(options: argparse.Namespace) -> Configuration:
             raise UsageError(f"--arg {name} is given twice: {text!r}")
         args[name] = parse_argument(name, value)
     return Configuration(
-        gpu=gpu if options.sms is None else gpu.slice(sms=options.sms),
+        gpu=load_gpu(options.gpu),
+        sms=options.sms,
         grid=options.grid,
         block=options.block,
         args=args,

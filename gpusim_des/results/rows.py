@@ -94,6 +94,10 @@ def even(rows: Sequence[Row]) -> list[Row]:
     >>> even([{"a": 1}, {"b": 2, "instructions_int": 3}])
     [{'a': 1, 'b': None, 'instructions_int': 0}, {'a': None, 'b': 2, 'instructions_int': 3}]
     """
-    keys = dict.fromkeys(key for row in rows for key in row)
+    keys: dict[str, None] = {}
+    for row in rows:
+        if row.keys() != keys.keys():
+            keys.update(dict.fromkeys(row))
     counts = tuple(f"{name}_" for name in (*COUNTED, "counted_instruction_mix", "instruction_mix"))
-    return [{key: row.get(key, 0 if key.startswith(counts) else None) for key in keys} for row in rows]
+    blank = {key: 0 if key.startswith(counts) else None for key in keys}
+    return [{**blank, **row} for row in rows]

@@ -133,6 +133,19 @@ def make_arguments(specs: Mapping[str, Any]) -> dict[str, Any]:
     >>> made["m"], made["x"].tolist()
     (2, [[0, 1, 2, 3], [4, 5, 6, 7]])
     """
+    numbers = plain_numbers(specs)
+    return {
+        name: make_array(name, value, numbers) if isinstance(value, ArraySpec) else numbers.get(name, value)
+        for name, value in specs.items()
+    }
+
+
+def plain_numbers(specs: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that are numbers, expressions computed; raises `UsageError`.
+
+    >>> plain_numbers({"n": 8, "x": ArraySpec("int32", "n", "zeros"), "m": "n // 2"})
+    {'n': 8, 'm': 4}
+    """
     numbers: dict[str, Any] = {}
     for name, value in specs.items():
         if isinstance(value, str):
@@ -142,11 +155,7 @@ def make_arguments(specs: Mapping[str, Any]) -> dict[str, Any]:
             numbers[name] = sizes[0]
         elif not isinstance(value, ArraySpec | np.ndarray):
             numbers[name] = value
-    return {name: _made(name, value, numbers) for name, value in specs.items()}
-
-
-def _made(name: str, value: Any, numbers: Mapping[str, Any]) -> Any:
-    return make_array(name, value, numbers) if isinstance(value, ArraySpec) else numbers.get(name, value)
+    return numbers
 
 
 MOST_BYTES = 2**34

@@ -14,10 +14,10 @@ from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.sampling import SampleSize
 from gpusim_des.gpu import GPU
 from gpusim_des.gpu.schema import suggest
-from gpusim_des.grid import MAX_BLOCK, Dim3, DimLike, dim3
+from gpusim_des.grid import MAX_BLOCK, MAX_GRID, Dim3, DimLike, dim3
 from gpusim_des.launched import Launch
 from gpusim_des.simulation import Simulation
-from gpusim_des.sweeps.argument import ArraySpec, make_arguments
+from gpusim_des.sweeps.argument import ArraySpec, make_arguments, plain_numbers
 from gpusim_des.sweeps.expression import evaluate
 from gpusim_des.timing.choice import Engine
 from gpusim_des.timing.probe import Detail
@@ -35,6 +35,8 @@ class Configuration:
     grid: Size
     block: Size
     args: Mapping[str, Any] = field(default_factory=dict)
+    sms: int | None = None
+    """SMs of a slice of the GPU; ``None``: all."""
     registers: int | None = None
     shared: int = 0
     """Dynamic shared memory per block, bytes."""
@@ -50,16 +52,15 @@ class Measured(NamedTuple):
     simulation: Simulation
 
 
-class Prepared(NamedTuple):
-    """A configuration with its sizes computed and its arrays made."""
+class Shape(NamedTuple):
+    """Sizes of a configuration, computed."""
 
-    grid: Dim3 | DimLike
+    grid: Dim3
     block: Dim3
-    args: dict[str, Any]
 
 
-def prepare(kernel: KernelFunction, c: Configuration) -> Prepared:
-    """Compute sizes and make arrays.
+def shape_of(kernel: KernelFunction, c: Configuration) -> Shape:
+    """Compute the sizes.
 
     A grid may use the arguments, ``block`` (threads of a block), ``block_x``, ``block_y`` and ``block_z``; a block the
     arguments.
@@ -69,7 +70,7 @@ def prepare(kernel: KernelFunction, c: Configuration) -> Prepared:
     UsageError
         For arguments that the kernel does not have, or lacks, and sizes that cannot be computed.
     LaunchError
-        For a block outside the limits.
+        For a grid or block outside the limits.
     """
     unknown = next((name for name in c.args if name not in kernel.parameters), None)
     if unknown is not None:
@@ -81,11 +82,11 @@ def prepare(kernel: KernelFunction, c: Configuration) -> Prepared:
             f"{'is' if len(missing) == 1 else 'are'} missing: give for example {missing[0]}=f32[1024]:random or "
             f"{missing[0]}=1024"
         )
-    made = make_arguments(c.args)
-    sizes = {name: int(v) for name, v in made.items() if isinstance(v, int | np.integer) and not isinstance(v, bool)}
+    numbers = plain_numbers(c.args)
+    sizes = {name: int(v) for name, v in numbers.items() if isinstance(v, int | np.integer) and not isinstance(v, bool)}
     block = dim3(_size(c.block, sizes, "block"), "block", MAX_BLOCK)
     sizes |= {"block_x": block.x, "block_y": block.y, "block_z": block.z, "block": block.size}
-    return Prepared(_size(c.grid, sizes, "grid"), block, made)
+    return Shape(dim3(_size(c.grid, sizes, "grid"), "grid", MAX_GRID), block)
 
 
 def _size(size: Size, names: Mapping[str, int], what: str) -> DimLike:
@@ -119,17 +120,17 @@ def measure(
     SimError
         As `Device.launch` and `Device.simulate`.
     """
-    prepared = prepare(kernel, c)
-    dev = Device(c.gpu)
-    placed = {name: _place(dev, name, value) for name, value in prepared.args.items()}
+    shape = shape_of(kernel, c)
+    dev = Device(c.gpu if c.sms is None else c.gpu.slice(sms=c.sms))
+    placed = {name: _place(dev, name, value) for name, value in make_arguments(c.args).items()}
     if not copies:
         dev.forget_launches()
     # The kernel takes its arguments by position; a parameter with a default may be left out at the end only.
     values = kernel_arguments(kernel, placed)
     launch = dev.launch(
         kernel,
-        prepared.grid,
-        prepared.block,
+        shape.grid,
+        shape.block,
         *values,
         registers=c.registers,
         dynamic_shared=c.shared,

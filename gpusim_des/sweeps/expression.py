@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
 from gpusim_des.errors import UsageError
 from gpusim_des.gpu.schema import suggest
@@ -15,6 +16,9 @@ from gpusim_des.grid import cdiv
 
 LARGEST = 2**63 - 1
 """Largest size: what 64 bits count."""
+
+LONGEST = 200
+"""Characters of an expression."""
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -54,12 +58,11 @@ def evaluate(text: str, names: Mapping[str, object], where: str) -> tuple[int, .
     gpusim_des.errors.UsageError: grid = 'n / 2': 'n / 2' is not possible here: use whole numbers, names, + - * // %, \
 cdiv(a, b), min and max
     """
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body if len(text) <= 200 else None
-    except (SyntaxError, ValueError):
-        tree = None
+    tree = _parsed(text) if len(text) <= LONGEST else None
     if tree is None:
-        raise UsageError(f"{where} = {text[:200]!r}: not an expression; write for example 64, 16,16 or cdiv(n, block)")
+        raise UsageError(
+            f"{where} = {text[:LONGEST]!r}: not an expression; write for example 64, 16,16 or cdiv(n, block)"
+        )
     parts = tree.elts if isinstance(tree, ast.Tuple) else [tree]
     known = {k: int(v) for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
 
@@ -75,6 +78,14 @@ cdiv(a, b), min and max
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{where} = {text!r}: {error}") from None
+
+
+@lru_cache(maxsize=1024)  # a sweep computes few expressions many times
+def _parsed(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
 
 
 def _value(node: ast.expr, names: Mapping[str, int], where: str, value: Callable[[ast.expr], int]) -> int:

@@ -11,6 +11,7 @@ from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
 from gpusim_des.views.comparison import Panel, comparison
 from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
+from gpusim_des.views.heat_map import heat_map
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
@@ -33,6 +34,7 @@ __all__ = [
     "compare_streams",
     "comparison",
     "curves",
+    "heat_map",
     "kernel_color",
     "latency_curve",
     "occupancy_curve",
