@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from gpusim_des.version import VERSION
 
 if TYPE_CHECKING:
-    from gpusim_des import analytic, experiment, views
+    from gpusim_des import analytic, cuda, experiment, views
+    from gpusim_des.advice import Advice
     from gpusim_des.comparison import Comparison, ComparisonRow, compare
     from gpusim_des.device import Device
     from gpusim_des.errors import (
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _HOMES = {
+    "advice": ("Advice",),
     "comparison": (
         "Comparison",
         "ComparisonRow",
@@ -136,11 +138,12 @@ _HOMES = {
 }
 """Module → the public names that it makes."""
 
-_MODULES = ("analytic", "experiment", "views")
+_MODULES = ("analytic", "cuda", "experiment", "views")
 """Modules that are public names themselves."""
 
 __all__ = [
     "GPU",
+    "Advice",
     "Block",
     "BlockKernel",
     "BoundsError",
@@ -190,6 +193,7 @@ __all__ = [
     "block_kernel",
     "cdiv",
     "compare",
+    "cuda",
     "experiment",
     "kernel",
     "launch",

@@ -13,12 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
 from gpusim_des.functional.counters import AccessCounts, AccessSite, Counters
+from gpusim_des.functional.line_counts import AccessPattern
 from gpusim_des.results import VERSION, from_plain, to_plain
 from gpusim_des.timeline import BlockSpan, Cause, HostSpan, IssueEvent, Operation, StateSpan, WarpHistory, WarpState
 from tests.results import ALL, every_warp, sampled, streams, totals
@@ -125,13 +127,23 @@ def test_records_survive_json(timeline: gs.Timeline) -> None:
     assert from_plain(data, gs.Timeline, "timeline") == timeline
 
 
+HITS = np.array([1, 0, 5])
+
+
 def test_counters_survive_json() -> None:
     counters = Counters(blocks=3, instruction_mix=Counter(fp32=7, int=2))
     counters.accesses[AccessSite("a", "global", "load", 4, 9)] = AccessCounts(1, 32, 128, 4, 1, 1)
+    counters.patterns[AccessSite("h", "global", "atomic", 5, 1)] = AccessPattern(Counter({None: 3, -128: 2}), HITS)
+    counters.shared_arrays["tile"] = (32, 33), "float32"
     data = json.loads(json.dumps(to_plain(counters, Counters)))
     back = from_plain(data, Counters, "counters")
     assert back == counters
     assert type(back.instruction_mix) is Counter
+    (pattern,) = back.patterns.values()
+    assert pattern.strides == Counter({None: 3, -128: 2})
+    assert pattern.hits is not None
+    assert (pattern.hits == HITS).all()
+    assert pattern.hits.dtype == np.int64
     assert data["instruction_mix"] == {"fp32": 7, "int": 2}
     ((site, counts),) = data["accesses"]
     assert (site["array"], site["line"], counts["sectors"]) == ("a", 4, 4)

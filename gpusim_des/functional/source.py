@@ -16,10 +16,11 @@ _OURS = str(Path(__file__).resolve().parent) + os.sep
 _FACE = {
     str(Path(__file__).resolve().parent.parent / f"{name}.py")
     for name in (
-        *("device", "device_memory", "device_streams", "device_work", "launch"),
+        *("device", "device_memory", "device_streams", "device_work", "launch_on_arrays"),
         *("streams", "graph", "capture", "host_side"),
     )
 }
+_CUDA = str(Path(__file__).resolve().parent.parent / "cuda") + os.sep
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep
 
 
@@ -41,7 +42,7 @@ UNKNOWN = Site("", 0)
 @lru_cache(maxsize=256)
 def is_user_code(filename: str) -> bool:
     """Tell whether a file belongs neither to the executor, nor to the device's face, nor to NumPy."""
-    return filename not in _FACE and not filename.startswith((_OURS, _NUMPY))
+    return filename not in _FACE and not filename.startswith((_OURS, _CUDA, _NUMPY))
 
 
 @lru_cache(maxsize=4096)

@@ -17,6 +17,8 @@ from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
+import numpy as np
+
 from gpusim_des.errors import ReadError
 
 LARGEST = 2**63 - 1
@@ -80,10 +82,14 @@ def _container(kind: Any) -> Form:
         return _optional(form(other))
     if origin is tuple and len(inner) == 2 and inner[1] is ...:
         return _table(inner[0]) if dataclasses.is_dataclass(inner[0]) else _sequence(form(inner[0]))
+    if origin is tuple:
+        return _fixed([form(each) for each in inner])
+    if origin is np.ndarray:
+        return _array(np.dtype(get_args(inner[1])[0]))
     if isinstance(origin, type) and issubclass(origin, Mapping):
         key, value = inner if len(inner) == 2 else (inner[0], int)
         make = Counter if origin is Counter else dict
-        return _pairs(form(key), form(value)) if key not in (str, int) else _object(key, form(value), make)
+        return _pairs(form(key), form(value), make) if key not in (str, int) else _object(key, form(value), make)
     raise _unknown(kind)
 
 
@@ -222,7 +228,24 @@ def _object(key: type, inner: Form, make: Callable[[dict[Any, Any]], Any]) -> Fo
     return Form(lambda value: {str(k): inner.write(v) for k, v in value.items()}, read)
 
 
-def _pairs(key: Form, inner: Form) -> Form:
+def _fixed(parts: Sequence[Form]) -> Form:
+    """Tuple of a fixed length."""
+
+    def read(data: object, where: str) -> tuple[Any, ...]:
+        values = _list(data, where)
+        if len(values) != len(parts):
+            raise _wrong(where, data, f"a list of {len(parts)}")
+        return tuple(part.read(v, f"{where}[{n}]") for n, (part, v) in enumerate(zip(parts, values, strict=True)))
+
+    return Form(lambda value: [part.write(v) for part, v in zip(parts, value, strict=True)], read)
+
+
+def _array(dtype: np.dtype[Any]) -> Form:
+    """Array of one dimension with whole numbers."""
+    return Form(lambda value: value.tolist(), lambda data, where: np.array(_read_ints(data, where), dtype))
+
+
+def _pairs(key: Form, inner: Form, make: Callable[[dict[Any, Any]], Any]) -> Form:
     """Mapping with keys that are records: a list of pairs."""
 
     def read(data: object, where: str) -> Any:
@@ -232,7 +255,7 @@ def _pairs(key: Form, inner: Form) -> Form:
             if not isinstance(pair, list) or len(pair) != 2:
                 raise _wrong(place, pair, "a pair of key and value")
             found[key.read(pair[0], place)] = inner.read(pair[1], place)
-        return found
+        return make(found)
 
     return Form(lambda value: [[key.write(k), inner.write(v)] for k, v in value.items()], read)
 

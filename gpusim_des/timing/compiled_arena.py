@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpusim_des.timing.compiled_jit import Words, compiled
 from gpusim_des.timing.compiled_layout import (
     FREE_LISTS,
+    LONG,
     NEXT_WORD,
     Q_CAPACITY,
     Q_COUNT,
@@ -16,34 +17,46 @@ SLAB_WORDS = 64
 
 
 @compiled
-def allocate(m: Words, words: int) -> int:
-    """Take a stretch of at least so many words; what it holds is left over from before."""
+def _size_class(words: int) -> tuple[int, int]:
+    """Where free stretches for so many words are listed, and how long they are.
+
+    Their lengths are powers of two, and of long ones, which tapes are, quarters between them as well.
+    """
     size = 1
     while 1 << size < words:
         size += 1
-    place = m[FREE_LISTS + size]
+    if size <= LONG:
+        return size, 1 << size
+    quarter = 1 << (size - 3)
+    quarters = (words - (1 << (size - 1)) + quarter - 1) >> (size - 3)
+    return 4 * (size - LONG) + LONG + quarters - 4, (1 << (size - 1)) + quarters * quarter
+
+
+@compiled
+def allocate(m: Words, words: int) -> int:
+    """Take a stretch of at least so many words; what it holds is left over from before."""
+    number, length = _size_class(words)
+    place = m[FREE_LISTS + number]
     if place:
-        m[FREE_LISTS + size] = m[place]
+        m[FREE_LISTS + number] = m[place]
         return place
     place = m[NEXT_WORD]
-    if size >= SMALLEST:
-        m[NEXT_WORD] = place + (1 << size)
+    if number >= SMALLEST:
+        m[NEXT_WORD] = place + length
         return place
     m[NEXT_WORD] = place + SLAB_WORDS
-    for piece in range(place + (1 << size), place + SLAB_WORDS, 1 << size):
-        m[piece] = m[FREE_LISTS + size]
-        m[FREE_LISTS + size] = piece
+    for piece in range(place + length, place + SLAB_WORDS, length):
+        m[piece] = m[FREE_LISTS + number]
+        m[FREE_LISTS + number] = piece
     return place
 
 
 @compiled
 def release(m: Words, place: int, words: int) -> None:
     """Give a stretch back."""
-    size = 1
-    while 1 << size < words:
-        size += 1
-    m[place] = m[FREE_LISTS + size]
-    m[FREE_LISTS + size] = place
+    number, _ = _size_class(words)
+    m[place] = m[FREE_LISTS + number]
+    m[FREE_LISTS + number] = place
 
 
 # Small heaps of pairs -------------------------------------------------------------------------------------------------

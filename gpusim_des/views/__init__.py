@@ -15,6 +15,7 @@ from gpusim_des.views.heat_map import heat_map
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
+from gpusim_des.views.roofline import RooflinePoint, roofline
 from gpusim_des.views.side_by_side import side_by_side
 from gpusim_des.views.stalls import stalls
 from gpusim_des.views.streams import compare_streams, stream_timeline
@@ -28,6 +29,7 @@ __all__ = [
     "Curve",
     "LatencyRow",
     "Panel",
+    "RooflinePoint",
     "Style",
     "bars",
     "chrome_trace",
@@ -38,6 +40,7 @@ __all__ = [
     "kernel_color",
     "latency_curve",
     "occupancy_curve",
+    "roofline",
     "save",
     "save_chrome_trace",
     "side_by_side",
