@@ -85,7 +85,10 @@ def test_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         f"written: {report / name}" in capsys_text for capsys_text in [capsys.readouterr().out] for name in names
     )
     assert gs.load_result(report / "result.json") == gs.load_result(saved)
-    assert "load" in (report / "report.txt").read_text()
+    text = (report / "report.txt").read_text()
+    assert "c[i] = a[i] + b[i]" in text  # the source view
+    assert re.search(r"\n(Load|Store|Grid|Block|Kernel|.*%)", text)
+    assert re.search(r"global load sectors +50\n", text)
 
 
 def test_run_takes_a_sample_and_a_slice(capsys: pytest.CaptureFixture[str]) -> None:

@@ -423,14 +423,15 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_disk_without_any_room(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").symlink_to("/dev/full")
-    store = RowStore.__new__(RowStore)
-    store._path, store.rows = tmp_path / "rows.jsonl", {}
-    store._descriptor = os.open("/dev/full", os.O_WRONLY)
-    with pytest.raises((gs.SweepError, OSError), match=r"a row cannot be written: No space left|Invalid argument"):
-        store.append({"key": "a", "result": {}})
-    assert store.rows == {}
-    os.close(store._descriptor)
+    with RowStore(tmp_path) as store:
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, store._descriptor)
+        os.close(full)
+        with pytest.raises(
+            gs.SweepError, match=r"rows\.jsonl: a row cannot be written: No space left on device; make room"
+        ):
+            store.append({"key": "a", "result": {}})
+        assert store.rows == {}
 
 
 @pytest.mark.slow
@@ -456,18 +457,23 @@ def test_ten_thousand_finished_rows_are_read_in_two_seconds(tmp_path: Path) -> N
 CLUSTER = """
 import json, sys
 import gpusim_des as gs
-from tests.sweep_kernels import scale
+from tests.sweep_kernels import dies_at, scale
 
 if __name__ == "__main__":
     from distributed import LocalCluster
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
         asked = dict(gpu="tiny", grid="cdiv(n, block)", block=[32, 64, 2048], args={"n": [100, 200], "x": "f32[n]"})
         there = gs.sweep(scale, **asked, cluster=cluster.scheduler_address, folder=sys.argv[2])
+        args = {"x": "f32[32]", "deadly": 3, "n": list(range(6))}
+        with cluster.get_client() as client:
+            deadly = gs.sweep(dies_at, gpu="tiny", grid=1, block=32, args=args, cluster=client)
     here = gs.sweep(scale, **asked, workers=1)
-    print(json.dumps([there.rows == here.rows, there.computed, len(there.failed)]))
+    failed = [(row["arg_n"], row["error"][:10]) for row in deadly.failed]
+    print(json.dumps([there.rows == here.rows, there.computed, len(there.failed), failed]))
 """
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_comes_to_the_same_rows(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
     (tmp_path / "program.py").write_text(CLUSTER)
@@ -477,7 +483,7 @@ def test_a_dask_cluster_comes_to_the_same_rows(tmp_path: Path) -> None:
         check=False, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout.splitlines()[-1]) == [True, 6, 2]
+    assert json.loads(run.stdout.splitlines()[-1]) == [True, 6, 2, [[3, "WorkerDied"]]]
     assert len(finished(tmp_path / "rows")) == 6
 
 

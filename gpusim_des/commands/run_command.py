@@ -183,7 +183,8 @@ def _report(done: Measured, folder: Path) -> list[Path]:
     sim.save(folder / "result.json")
     sim.save_trace(folder / "trace.json")
     counters = f"{done.launch.counters.summary()}\n\n{done.launch.counters.access_table()}"
-    text = f"{summary(done)}\n\n{counters}\n"
+    advice = "\n".join(map(str, sim.advice())) or "nothing to mend that counters or times tell"
+    text = f"{summary(done)}\n\n{advice}\n\n{sim.source()}\n\n{counters}\n"
     (folder / "report.txt").write_text(text, encoding="utf-8")
     return [folder / name for name in ("report.txt", "result.json", "trace.json", *figures)]
 

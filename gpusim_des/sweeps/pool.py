@@ -1,4 +1,4 @@
-"""Tasks on several processes of this machine, or on a cluster, with outcomes in the order in which they come.
+"""Tasks on several processes of this machine, with outcomes in the order in which they come.
 
 A process that is killed (out of memory, a crash) takes its pool with it. The tasks that were under way are then run one
 by one, each in a process of its own: the one that kills again is at fault, and the others go on.
@@ -7,20 +7,17 @@ by one, each in a process of its own: the one that kills again is at fault, and 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager
 from typing import Any
 
 from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.sweeps.cluster import on_cluster
 from gpusim_des.sweeps.configuration import Configuration
-from gpusim_des.sweeps.task import Outcome, end_with, pack, run_packed, run_task
+from gpusim_des.sweeps.task import DIED, Outcome, end_with, pack, run_packed, run_task
 
 Tasks = Mapping[int, Configuration]
-
-DIED = "WorkerDied: the process that ran it was killed, as one without enough memory is"
-"""Outcome of a task whose process dies."""
 
 
 def outcomes(
@@ -46,76 +43,45 @@ def outcomes(
         raise SweepError(f"workers = {workers!r}: a whole number of processes, at least 1; leave it out for all cores")
     if not tasks or (cluster is None and workers == 1):
         return ((number, run_task(kernel, c)) for number, c in tasks.items())
-    return _parallel(pack(kernel), tasks, _backend(workers, cluster))
+    if cluster is not None:
+        return on_cluster(pack(kernel), tasks, cluster)
+    return _parallel(pack(kernel), tasks, workers)
 
 
-Backend = Callable[[], AbstractContextManager[Any]]
-"""Makes a context in which joblib runs."""
-
-
-def _backend(workers: int | None, cluster: Any) -> Backend:
-    import joblib  # noqa: PLC0415 - parallel sweeps only
-
-    if cluster is None:
-        # With one process joblib would stay in this one, which a task could kill. One thread each: the processes share
-        # the cores already.
-        wanted = max(2, workers or joblib.cpu_count())
-        watch = {"initializer": end_with, "initargs": (os.getpid(),)}
-        return lambda: joblib.parallel_config("loky", n_jobs=wanted, inner_max_num_threads=1, **watch)
-    try:
-        import distributed  # noqa: PLC0415 - sweeps on a cluster only
-    except ModuleNotFoundError:
-        raise SweepError(
-            "a sweep on a cluster needs distributed, which is not installed: pip install 'gpusim-des[cluster]'"
-        ) from None
-    try:
-        client = cluster if isinstance(cluster, distributed.Client) else distributed.Client(cluster, timeout="10 s")
-    except (OSError, ValueError, TypeError) as error:
-        raise SweepError(f"cluster = {cluster!r}: no scheduler answers there ({error})") from None
-    return lambda: joblib.parallel_config("dask", n_jobs=-1, client=client)
-
-
-def _parallel(data: bytes, tasks: Tasks, backend: Backend) -> Iterator[tuple[int, Outcome]]:
+def _parallel(data: bytes, tasks: Tasks, workers: int | None) -> Iterator[tuple[int, Outcome]]:
     left = dict(tasks)
     while left:
         handed: list[int] = []
         try:
-            for number, outcome in _pool(data, left, backend(), handed):
+            for number, outcome in _pool(data, left, workers, handed):
                 del left[number]
                 yield number, outcome
-        except _deaths():
+        except BrokenProcessPool:
             for number in [n for n in handed if n in left]:
-                yield number, _alone(data, number, left.pop(number), backend)
+                yield number, _alone(data, number, left.pop(number), workers)
 
 
-def _pool(
-    data: bytes, tasks: Tasks, context: AbstractContextManager[Any], handed: list[int]
-) -> Iterator[tuple[int, Outcome]]:
+def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> Iterator[tuple[int, Outcome]]:
     """One pool, until it has done all or breaks; `handed` are the tasks that it was given."""
-    from joblib import Parallel, delayed  # noqa: PLC0415 - parallel sweeps only
+    from joblib import Parallel, cpu_count, delayed, parallel_config  # noqa: PLC0415 - parallel sweeps only
 
     def jobs() -> Iterator[Any]:
         for number, c in list(tasks.items()):
             handed.append(number)
             yield delayed(run_packed)(data, number, c)
 
-    with context:
+    # With one process joblib would stay in this one, which a task could kill. One thread each: the processes share the
+    # cores already.
+    wanted = max(2, workers or cpu_count())
+    watch = {"initializer": end_with, "initargs": (os.getpid(),)}
+    with parallel_config("loky", n_jobs=wanted, inner_max_num_threads=1, **watch):
         # Single tasks, so that each row comes as soon as it is done; few ahead, so that few are in doubt after a death.
         yield from Parallel(batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(jobs())
 
 
-def _alone(data: bytes, number: int, c: Configuration, backend: Backend) -> Outcome:
+def _alone(data: bytes, number: int, c: Configuration, workers: int | None) -> Outcome:
     try:
-        ((_, outcome),) = _pool(data, {number: c}, backend(), [])
-    except _deaths():
+        ((_, outcome),) = _pool(data, {number: c}, workers, [])
+    except BrokenProcessPool:
         return Outcome(None, DIED, again=True)
     return outcome
-
-
-def _deaths() -> tuple[type[BaseException], ...]:
-    """Exceptions that tell of a process that died."""
-    try:
-        from distributed.scheduler import KilledWorker  # noqa: PLC0415
-    except ModuleNotFoundError:
-        return (BrokenProcessPool,)
-    return (BrokenProcessPool, KilledWorker)

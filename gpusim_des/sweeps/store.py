@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -85,7 +86,8 @@ class RowStore:
                 raise OSError(f"{written} of {len(line)} bytes were taken")
             os.fsync(self._descriptor)
         except OSError as error:
-            os.ftruncate(self._descriptor, before)
+            with suppress(OSError):  # what cannot be cut off now is cut off when the folder is opened again
+                os.ftruncate(self._descriptor, before)
             raise SweepError(
                 f"{self._path}: a row cannot be written: {error.strerror or error}; make room and start the sweep "
                 f"again: its {len(self.rows):,} finished rows are kept"

@@ -18,6 +18,9 @@ from gpusim_des.results import counter_row, kernel_row
 from gpusim_des.sweeps.configuration import Configuration, measure
 from gpusim_des.sweeps.reach import reached, with_filename
 
+DIED = "WorkerDied: the process that ran it was killed, as one without enough memory is"
+"""Error of a task whose process dies."""
+
 
 class Outcome(NamedTuple):
     """What became of a configuration: a row of figures, or an error."""
