@@ -19,6 +19,7 @@ from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.sampling import SampleSize, checked
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.source import caller
+from gpusim_des.functional.watch import RaceCheck
 from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
 from gpusim_des.launched import Launch
@@ -91,6 +92,7 @@ class Device(StreamFace):
         count: Counting = "auto",
         vectorize: bool | None = None,
         sample: SampleSize | None = None,
+        races: RaceCheck = "shared",
         progress: Callable[[int, int], None] | None = None,
     ) -> Launch:
         """Run a kernel now: results in device memory, counters and trace in the `Launch` that comes back.
@@ -123,8 +125,16 @@ class Device(StreamFace):
             ``"auto"`` executes a part of them and estimates the rest, with bounds of the errors: counters here, times
             in `simulate`. Arrays that the kernel writes are poison where blocks were left out, and copies of them warn.
             A grid that is not larger than the sample is executed whole; the launch's ``notice`` says so.
+        races
+            ``"shared"`` looks for races in shared memory, ``"global"`` in global memory as well, between blocks too,
+            which takes longer; ``"off"`` looks for none. ``launch.races`` holds what was found.
         progress
             Called with the blocks done and the blocks in all; a sample ends before all are done.
+
+        Warns
+        -----
+        RaceWarning, BarrierWarning, IndexOverflowWarning, UnwrittenReadWarning
+            For what a GPU would not tell; the launch's ``mistakes`` are all of it.
 
         Raises
         ------
@@ -142,6 +152,8 @@ class Device(StreamFace):
             raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
         if count not in get_args(Counting):
             raise ValueError(f"count = {count!r}: possible are {', '.join(map(repr, get_args(Counting)))}")
+        if races not in get_args(RaceCheck):
+            raise ValueError(f"races = {races!r}: possible are {', '.join(map(repr, get_args(RaceCheck)))}")
         config = LaunchConfig.of(grid, block, self.gpu.max_threads_per_block)
         if not isinstance(dynamic_shared, int | np.integer) or dynamic_shared < 0:
             raise LaunchError(f"dynamic_shared = {dynamic_shared!r}: a whole number of bytes, at least 0")
@@ -179,6 +191,7 @@ class Device(StreamFace):
                     vectorize=vectorize,
                     sampling=sampling,
                     watch_writes=any(array.missing is not None for array in self._memory.live),
+                    races=races,
                 )
             finally:
                 self._running = None
@@ -190,6 +203,10 @@ class Device(StreamFace):
                 did.vectorized,
                 incomplete=did.incomplete,
                 unsampled=did.unsampled,
+                races=did.races,
+                unwritten_reads=did.unwritten_reads,
+                left_before_barriers=did.left_before_barriers,
+                index_overflows=did.index_overflows,
             )
             return Done(LaunchKernel(number, trace=did.trace, line=site.line), did.uses, done, notes=did.notes)
 

@@ -17,6 +17,7 @@ from gpusim_des.functional.masked_control import SPINS, bounds_of, is_rising
 from gpusim_des.functional.masked_runtime import filled
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.operations import Barrier, Operation
+from gpusim_des.functional.overflow import IndexOverflow, Overflow
 from gpusim_des.functional.provenance import MOST_CARRIED
 from gpusim_des.functional.runtime import Array, Runtime
 from gpusim_des.functional.scalar_copies import Groups
@@ -44,6 +45,7 @@ class ScalarRuntime(Runtime):
         shared: Callable[..., SharedArray],
         barrier: Callable[[Any, Key, Site], SharedBarrier],
         check: Callable[[str, Array, int, int, str, Site], None],
+        overflowed: Callable[[str, Overflow, Site], IndexOverflow],
     ) -> None:
         super().__init__(kernel_name, names, types, learning=False)
         self.steps: list[Step] = []
@@ -53,6 +55,7 @@ class ScalarRuntime(Runtime):
         self.declare_barrier = barrier
         self.groups = Groups()
         self._check = check
+        self._overflowed = overflowed
         self._path: list[int] = []
         self._frames: list[tuple[Any, ...]] = []
         self._seen: dict[Key, int] = {}
@@ -61,6 +64,8 @@ class ScalarRuntime(Runtime):
         self.changes = 0
         """Assignments and writes so far that changed something."""
         self.watching = False
+        self.left = False
+        """The kernel itself has returned, by a statement."""
         self._logic: list[list[Value]] = []
         self._selects: list[Any] = []
 
@@ -160,7 +165,9 @@ class ScalarRuntime(Runtime):
         condition = self._selects.pop()
         if not isinstance(condition, Value):
             return chosen
-        return Value(self, chosen.value, self.emit(place, (OpClass.INT,), (condition, chosen)))
+        made = Value(self, chosen.value, self.emit(place, (OpClass.INT,), (condition, chosen)))
+        made.overflow = chosen.overflow
+        return made
 
     def loop_enter(self, place: int) -> None:
         """Start a while loop."""
@@ -248,6 +255,7 @@ class ScalarRuntime(Runtime):
 
     def returned(self, place: int, value: Any) -> Any:
         """``return value``."""
+        self.left = len(self._frames) == 1
         return None if value is None else self.assign(place, "return value", self.undefined, value)
 
     def call(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Generator[Meeting, Any, Any]:
@@ -302,6 +310,10 @@ class ScalarRuntime(Runtime):
         if not 0 <= int(index) < size:
             self._check(verb, array, size, int(index), where, self.sites[place])
 
+    def report_overflow(self, array: Array, over: Overflow, site: Site) -> IndexOverflow:
+        """Report an index that wrapped."""
+        return self._overflowed(self.name_of(array), over, site)
+
     @staticmethod
     def data_of(array: Array) -> Any:
         """Elements in row-major order."""
@@ -316,9 +328,10 @@ class ScalarRuntime(Runtime):
     def write(self, place: int, array: Array, flat: Any, value: Any, producers: Any) -> None:
         """Write an element."""
         op = OpClass.GLOBAL_STORE if isinstance(array, DeviceArray) else OpClass.SHARED_STORE
-        self.data_of(array)[int(flat)] = value.value if isinstance(value, Value) else value
+        number = value.value if isinstance(value, Value) else value
+        self.data_of(array)[int(flat)] = number
         self.changes += 1
-        self.step(place, op, producers, array=array, flat=int(flat))
+        self.step(place, op, producers, array=array, flat=int(flat), value=number)
 
     # Barriers -------------------------------------------------------------------------------------------------------
 

@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from gpusim_des.errors import KernelError
+from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.functional.complaints import UnreachedBarrierError
 from gpusim_des.functional.interpreter import interpret
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, parse
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.masked_code import compile_masked
 from gpusim_des.functional.masked_runtime import MaskedRuntime
 from gpusim_des.functional.operations import Dim, Thread
+from gpusim_des.functional.races import Remedies
 from gpusim_des.functional.scalar_code import compile_scalar
 from gpusim_des.functional.tracked import Value
 from gpusim_des.functional.variable_types import Types
@@ -30,6 +32,10 @@ from gpusim_des.grid import WARP_SIZE
 
 LEARNING_RUNS = 8
 """Runs after which the types of all variables must have settled; each run can only widen them."""
+
+
+MOST_EXPLAINED = 10_000
+"""Operations of a kernel up to which a barrier that is not reached is looked into thread by thread."""
 
 
 class InterpretedWarning(UserWarning):
@@ -40,6 +46,7 @@ class ThreadKernel(KernelFunction):
     """A function marked with `kernel`."""
 
     guard = "with an if, for example if {}:"
+    remedies = Remedies("yield t.syncthreads()", "t.syncwarp()", "t.pipeline_wait_prior(0)", "t.barrier_wait(bar)")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -142,17 +149,32 @@ class ThreadRunner:
 
     def run(self, machine: Machine) -> None:
         """Run the blocks of `machine`: all at once, or, if not vectorized, the only one."""
-        if self.vectorized:
+        if not self.vectorized:
+            self._interpret(machine)
+            return
+        try:
             self._run_masked(machine, learning=False)
-        else:
-            interpret(
-                machine,
-                self._scalar(self._kernel.function),
-                self._arguments,
-                self._names,
-                self._types,
-                self._scalar,
-            )
+        except UnreachedBarrierError as error:
+            raise self._explained(machine, error) from None
+
+    def _interpret(self, machine: Machine) -> None:
+        kernel = self._scalar(self._kernel.function)
+        interpret(machine, kernel, self._arguments, self._names, self._types, self._scalar)
+
+    def _explained(self, machine: Machine, error: UnreachedBarrierError) -> DeadlockError:
+        """Run the block that is stuck thread by thread, which tells where every thread waits."""
+        if len(machine.events) < MOST_EXPLAINED:
+            machine.undo()
+            alone = self._make_machine(np.array([error.block]))
+            try:
+                self._interpret(alone)
+            except DeadlockError as better:
+                return better
+            except KernelError:
+                pass
+            finally:
+                alone.undo()
+        return error
 
     def _run_masked(self, machine: Machine, *, learning: bool) -> None:
         compiled = self._masked(self._kernel.function)

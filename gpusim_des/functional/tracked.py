@@ -10,7 +10,8 @@ import numpy as np
 from gpusim_des.errors import KernelError
 
 if TYPE_CHECKING:
-    from gpusim_des.functional.runtime import Runtime
+    from gpusim_des.functional.arithmetic import Arithmetic
+    from gpusim_des.functional.overflow import Overflow, Range
 
 PLAIN = (bool, int, float, complex, np.generic)
 """Types of plain numbers: constants, which cost nothing and take the type of the value they meet."""
@@ -29,14 +30,17 @@ UNDEFINED = Undefined()
 class Value:
     """A tracked value; ``producers`` are the events that made it."""
 
-    __slots__ = ("assigned", "producers", "runtime", "value")
+    __slots__ = ("assigned", "bounds", "overflow", "producers", "runtime", "value")
 
-    def __init__(self, runtime: Runtime, value: Any, producers: Any) -> None:
+    def __init__(self, runtime: Arithmetic, value: Any, producers: Any) -> None:
         self.runtime = runtime
         self.value = value
         self.producers = producers
         self.assigned: Any = None
         """Threads that assigned the variable that holds the value, ``None`` for all."""
+        self.bounds: Range | None = None
+        self.overflow: Overflow | None = None
+        """What `overflow` finds out about the value."""
 
     def _refuse(self, *_: object) -> NoReturn:
         """Python compares, hashes or looks into the value behind the kernel's back: the answer would be wrong."""
