@@ -535,3 +535,18 @@ def test_what_only_some_blocks_do() -> None:
         blk.sload(s, 62 - blk.tid, mask=blk.tid < 63)
 
     assert found(launched(kernel, 3, 64)) == [("write-read", "block", False, 64)]
+
+
+@pytest.mark.filterwarnings("ignore::gpusim_des.StreamRaceWarning")
+def test_a_device_knows_all_mistakes() -> None:
+    """Those of its kernels and those between its streams, in one list."""
+    dev = gs.Device("tiny")
+    a, c = (dev.to_device(np.zeros(64, np.int32), name) for name in "ac")
+    assert dev.mistakes() == ()
+    racy = dev.launch(reverse, 1, 64, a, c, False)
+    dev.launch(reverse, 1, 64, a, c, True)
+    for name in ("left", "right"):
+        dev.memset_async(a, 0, dev.stream(name=name))
+    found_ones = dev.mistakes()
+    assert found_ones == (*racy.mistakes, *dev.stream_races())
+    assert [type(mistake) for mistake in found_ones] == [gs.Race, gs.StreamRace]

@@ -163,7 +163,7 @@ class DeviceArray(OnDevice):
     def unwritten(self, elements: NDArray[np.bool_] | Literal[True] | None) -> None:
         self.owner._unwritten = elements
 
-    def note_written(self, elements: NDArray[np.int64] | slice, unwritten: NDArray[np.bool_] | bool = False) -> None:
+    def note_written(self, elements: NDArray[Any] | slice, unwritten: NDArray[np.bool_] | bool = False) -> None:
         """Take note that elements were written; with ``unwritten``, that they were overwritten by such poison."""
         if self.unwritten is None and unwritten is False:
             return

@@ -71,6 +71,22 @@ def active_of(access: Access, rows: int, threads: Numbers, size: int) -> Active:
     return Active(elements, Threads(who, row))
 
 
+def elements_of(access: Access, shape: tuple[int, int], size: int) -> NDArray[Any]:
+    """Only the elements of `active_of`, faster; `shape` is (blocks, threads).
+
+    >>> elements_of(Access(0, np.array([[3, 2]]), np.array([[True, False]]), 1), (2, 2), 4).tolist()
+    [3, 7]
+    """
+    index = access.position
+    if shape[0] > 1 and size:
+        index = index.astype(np.int64, copy=False) + np.arange(shape[0])[:, None] * size
+    whole = np.broadcast_to(index, shape)
+    elements = whole.reshape(-1) if access.mask is None else whole[np.broadcast_to(access.mask, shape)]
+    if access.width > 1:
+        elements = (elements.astype(np.int64)[:, None] + np.arange(access.width)).reshape(-1)
+    return elements
+
+
 def same_values(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.bool_]:
     """Tell which values are equal; a NaN equals itself.
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.reports import Reports
 from gpusim_des.functional.source import Site, text_of
-from gpusim_des.functional.touched import Access, Active, active_of
+from gpusim_des.functional.touched import Access, Active, active_of, elements_of
 from gpusim_des.grid import Dim3, LaunchConfig
 
 
@@ -122,9 +122,9 @@ class UnwrittenReads:
             elements = self._elements(array)
             if elements.left:
                 flags, rows = self._flags(elements, access)
-                flags[active_of(access, rows, self._threads, array.size).elements] = True
+                flags[elements_of(access, (rows, len(self._threads)), array.size)] = True
         elif array.unwritten is not None:
-            array.note_written(active_of(access, len(self._blocks), self._threads, 0).elements)
+            array.note_written(elements_of(access, (len(self._blocks), len(self._threads)), 0))
 
     def arrived(self, array: SharedArray, elements: NDArray[np.int64]) -> None:
         """Take note of copies, elements counted over all blocks."""
@@ -139,16 +139,16 @@ class UnwrittenReads:
             if not elements.left:
                 return
             flags, rows = self._flags(elements, access)
-            active = active_of(access, rows, self._threads, array.size)
-            missing = ~flags[active.elements]
+            missing = ~flags[elements_of(access, (rows, len(self._threads)), array.size)]
         else:
             unwritten = array.unwritten
             if unwritten is None:
                 return
             rows = len(self._blocks)
-            active = active_of(access, rows, self._threads, 0)
-            missing = np.ones(len(active.elements), bool) if unwritten is True else unwritten[active.elements]
+            where = elements_of(access, (rows, len(self._threads)), 0)
+            missing = np.ones(len(where), bool) if unwritten is True else unwritten[where]
         if missing.any():
+            active = active_of(access, rows, self._threads, array.size if isinstance(array, SharedArray) else 0)
             self._tell(array, active, np.flatnonzero(missing), len(self._blocks) // rows, site)
 
     def _elements(self, array: SharedArray) -> _Elements:
