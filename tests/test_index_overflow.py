@@ -187,3 +187,22 @@ def test_intervals_contain_every_result(name: str, a: list[int], b: list[int], s
         for y in b:
             assert low <= compute[name](x, y) <= high
             assert int(overflow.exactly(name, np.int32(x), np.int32(y))) == compute[name](x, y)
+
+
+@gs.kernel
+def of_two_factors(t: Any, rows: Any, a: Any, out: Any) -> Any:
+    """In even threads the first factor has wrapped, in odd ones the second."""
+    i = t.threadIdx.x
+    left, right = 1, 1
+    if i % 2 == 0:
+        left = rows[i] * 8960 + 8959
+    else:
+        right = rows[i] * 8961 + 8959
+    out[i] = a[(left ^ right) & 63]
+
+
+@WAYS
+def test_threads_remember_each_their_own(vectorize: bool) -> None:
+    reports = launched(of_two_factors, [239_674] * 32, vectorize=vectorize).index_overflows
+    first, second = line_of(of_two_factors, 6), line_of(of_two_factors, 8)
+    assert [(report.line, report.count) for report in reports] == [(first, 16), (second, 16)]

@@ -155,7 +155,7 @@ class Arithmetic(ABC):
         if not self.learning and getattr(number, "dtype", None) == rules.INT32 and name in overflow.CHECKED:
             made = self.constant(number, rules.INT32)
             overflow.follow(name, rules.INT32, (a, b), made, self.mask, lambda: self.sites[place])
-            if made.overflow is not None:
+            if made.overflow:
                 return made
         return number
 

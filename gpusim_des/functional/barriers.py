@@ -41,6 +41,11 @@ class LeftBeforeBarrier:
     count: int
 
     @property
+    def where(self) -> Dim3:
+        """The block of the example."""
+        return self.block
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What is the same for all that are counted together."""
         return (self.site,)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpusim_des.errors import BoundsError, KernelError, MaskError
-from gpusim_des.functional import instructions, provenance
+from gpusim_des.functional import instructions, overflow, provenance
 from gpusim_des.functional.block_copies import AsynchronousCopies
 from gpusim_des.functional.block_tensor import TensorCores
 from gpusim_des.functional.branch_mask import BranchMask
@@ -279,7 +279,7 @@ class Block(AsynchronousCopies, TensorCores):
                 )
             shape = (int(np.prod(shape)),)
         values = [np.asarray(values_of(self._machine, part)) for part in parts]
-        wrapped = [over for part in parts if (over := getattr(part, "overflow", None)) and (over := over.only(mask))]
+        wrapped = [over for part in parts for over in overflow.only(getattr(part, "overflow", ()), mask)]
         told = [self._machine.watch.index_overflow(name, over, site) for over in wrapped]
         try:
             return self._flattened(verb, name, shape, values, mask, site, check=bool(told)), self._address(

@@ -71,7 +71,7 @@ class Lanes(NDArrayOperatorsMixin):
         self.product: int | None = None
         """Event of the multiplication that made the value, if an addition may absorb it."""
         self.bounds: overflow.Range | None = None
-        self.overflow: overflow.Overflow | None = None
+        self.overflow: overflow.Overflows = ()
         """What `overflow` finds out about the value."""
 
     @property
@@ -167,7 +167,7 @@ class Lanes(NDArrayOperatorsMixin):
         producers = provenance.merged(active, new.producers, self.producers, self.machine.shape)
         mask = None if self.mask is None or new.mask is None else self.mask | new.mask
         made = Lanes(self.machine, value, producers, mask)
-        made.overflow = (new.overflow and new.overflow.only(active)) or self.overflow
+        made.overflow = overflow.chosen(active, (new, self))
         return made
 
     def _contract(self, ops: instructions.Sequence, lanes: list[Lanes], mask: Mask) -> Producers | None:

@@ -100,9 +100,8 @@ class MaskedRuntime(MaskedControl):
         value = np.where(mask, new.value, old.value)
         done = Value(self, value, provenance.merged(mask, new.producers, old.producers, shape))
         done.assigned = old.assigned if old.assigned is None or old.assigned is mask else old.assigned | mask
-        if new.overflow is not None or old.overflow is not None:
-            news, olds = new.overflow and new.overflow.only(mask), old.overflow and old.overflow.only(~mask)
-            done.overflow = news or olds
+        if new.overflow or old.overflow:
+            done.overflow = overflow.chosen(mask, (new, old))
         return done
 
     def _copied(self, value: Value) -> Value:

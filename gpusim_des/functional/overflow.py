@@ -42,6 +42,27 @@ class Overflow(NamedTuple):
         return Overflow(self.site, self.exact, lanes) if lanes.any() else None
 
 
+Overflows = tuple[Overflow, ...]
+"""Of one value: a thread is in one of them at most."""
+
+
+def joint(overflows: Iterable[Overflow]) -> Overflows:
+    """Overflows of one value: in each thread the first that happened in it."""
+    kept: list[Overflow] = []
+    for over in overflows:
+        rest: Overflow | None = over
+        for other in kept:
+            rest = None if rest is None else rest.only(~other.lanes)
+        if rest is not None:
+            kept.append(rest)
+    return tuple(kept)
+
+
+def only(overflows: Overflows, mask: NDArray[np.bool_] | None) -> Overflows:
+    """The same for some threads."""
+    return tuple(kept for over in overflows if (kept := over.only(mask)) is not None)
+
+
 @dataclass(frozen=True)
 class IndexOverflow:
     """An index that was computed in 32 bits and did not fit, with an example.
@@ -70,6 +91,11 @@ class IndexOverflow:
     block: Dim3
     thread: Dim3
     count: int
+
+    @property
+    def where(self) -> Dim3:
+        """The block of the example."""
+        return self.block
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -144,7 +170,7 @@ class Number(Protocol):
     value: Any
     bounds: Range | None
     """No number of it is outside; ``None``: not known yet."""
-    overflow: Overflow | None
+    overflow: Overflows
 
 
 def bounds_of(operand: Any) -> Range:
@@ -195,16 +221,17 @@ def follow_product(
     _conclude(result, interval(name, *sides), exact, mask, site)
 
 
-def inherited(operands: Iterable[Any]) -> Overflow | None:
-    """Overflow that a result has from its operands."""
-    return next((o for x in operands if (o := getattr(x, "overflow", None)) is not None), None)
+def inherited(operands: Iterable[Any]) -> Overflows:
+    """Overflows that a result has from its operands."""
+    found_in = [over for x in operands for over in getattr(x, "overflow", ())]
+    return joint(found_in) if len(found_in) > 1 else tuple(found_in)
 
 
-def chosen(condition: Any, sides: Iterable[Any]) -> Overflow | None:
-    """Overflow of ``np.where(condition, *sides)``."""
+def chosen(condition: Any, sides: Iterable[Any]) -> Overflows:
+    """Overflows of ``np.where(condition, *sides)``."""
     masks = condition, np.logical_not(condition)
-    found_in = ((mask, getattr(side, "overflow", None)) for mask, side in zip(masks, sides, strict=True))
-    return next((kept for mask, o in found_in if o is not None and (kept := o.only(mask)) is not None), None)
+    parts = (only(getattr(side, "overflow", ()), mask) for mask, side in zip(masks, sides, strict=True))
+    return tuple(over for part in parts for over in part)
 
 
 def _plain(operand: Any) -> Any:
@@ -216,5 +243,7 @@ def _conclude(
 ) -> None:
     if fits(bounds):
         result.bounds = bounds
-    elif result.overflow is None:
-        result.overflow = found(site(), exact(), mask)
+        return
+    new = found(site(), exact(), mask)
+    if new is not None:
+        result.overflow = joint((*result.overflow, new))

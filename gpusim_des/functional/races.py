@@ -91,6 +91,11 @@ class Race:
     remedies: Remedies = field(default=Remedies(), repr=False)
 
     @property
+    def where(self) -> Dim3:
+        """The block of the example."""
+        return self.second.block
+
+    @property
     def key(self) -> tuple[object, ...]:
         """What is the same for all races that are counted together."""
         first, second = self.first, self.second

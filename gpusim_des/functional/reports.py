@@ -1,10 +1,12 @@
-"""Reports of a launch that are alike: the first one is kept, all are counted."""
+"""Reports of a launch that are alike: one is kept, all are counted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
+
+from gpusim_des.grid import Dim3
 
 MOST_REPORTS = 100
 """Reports that are kept of a launch; more are only counted."""
@@ -20,6 +22,10 @@ class Report(Protocol):
     @property
     def count(self) -> int:
         """How often it happened."""
+
+    @property
+    def where(self) -> Dim3:
+        """The block of the example."""
 
 
 R = TypeVar("R", bound=Report)
@@ -42,11 +48,11 @@ class Reports(Generic[R]):
         return iter(self._found.values())
 
     def add(self, report: R) -> None:
-        """Count it, and keep it if it is the first of its kind."""
+        """Count it, and keep it if it is the first of its kind, of the lowest block."""
         known = self._found.get(report.key)
-        if known is not None:
-            changed: Any = known
-            self._found[report.key] = replace(changed, count=known.count + report.count)
+        if known is not None:  # of blocks that run at once, another may be the first to get there
+            example: Any = known if known.where[::-1] <= report.where[::-1] else report
+            self._found[report.key] = replace(example, count=known.count + report.count)
         elif len(self._found) < MOST_REPORTS:
             self._found[report.key] = report
         else:

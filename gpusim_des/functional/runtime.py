@@ -52,9 +52,7 @@ class Runtime(Arithmetic):
                 )
             shape = (array.size,)
         flat: Any = 0
-        wrapped = [
-            over for p in parts if isinstance(p, Value) and (over := p.overflow) and (over := over.only(self.mask))
-        ]
+        wrapped = [over for p in parts if isinstance(p, Value) for over in overflow.only(p.overflow, self.mask)]
         for axis, (size, part) in enumerate(zip(shape, parts, strict=True)):
             dtype = self.operand_type(place, part)
             number = part.value if isinstance(part, Value) else part

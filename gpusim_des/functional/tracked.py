@@ -11,7 +11,7 @@ from gpusim_des.errors import KernelError
 
 if TYPE_CHECKING:
     from gpusim_des.functional.arithmetic import Arithmetic
-    from gpusim_des.functional.overflow import Overflow, Range
+    from gpusim_des.functional.overflow import Overflows, Range
 
 PLAIN = (bool, int, float, complex, np.generic)
 """Types of plain numbers: constants, which cost nothing and take the type of the value they meet."""
@@ -39,7 +39,7 @@ class Value:
         self.assigned: Any = None
         """Threads that assigned the variable that holds the value, ``None`` for all."""
         self.bounds: Range | None = None
-        self.overflow: Overflow | None = None
+        self.overflow: Overflows = ()
         """What `overflow` finds out about the value."""
 
     def _refuse(self, *_: object) -> NoReturn:
