@@ -22,6 +22,7 @@ from gpusim_des.functional.bulk_copies import BulkCopies
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.event import Event, TooLong
 from gpusim_des.functional.journal import Journal
+from gpusim_des.functional.line_accounting import count_events
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.shared_memory import SharedLimits, SharedMemory
@@ -86,7 +87,7 @@ class Machine:
         self._all_lanes: NDArray[np.uint8] = np.tile(lanes, len(blocks))
         self._lanes_cache: tuple[NDArray[np.bool_], NDArray[np.uint8]] | None = None
         self._journal = Journal()
-        self._shared_memory = SharedMemory(kernel_name, shared_limits)
+        self.shared_memory = SharedMemory(kernel_name, shared_limits)
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
         self.left: Mask = None
@@ -133,7 +134,7 @@ class Machine:
             self.events[number].lanes = self._absorbed.pop(number)
         if len(self.events) == self._most_events:
             raise TooLong
-        self.events.append(Event(op, lanes, numbers, site.line, *cost, columns, operand))
+        self.events.append(Event(op, lanes, numbers, site, *cost, columns, operand))
         return len(self.events) - 1
 
     def sequence(self, ops: tuple[OpClass, ...], mask: Mask, producers: Producers, site: Site) -> Producers:
@@ -295,8 +296,9 @@ class Machine:
 
     def shared(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, *, dynamic: bool = False) -> SharedArray:
         """Declare an array in the shared memory of every block in flight, in the launch's `dynamic` part or before."""
-        array = self._shared_memory.declare(name, shape, dtype, len(self.blocks), dynamic=dynamic)
-        used = self._shared_memory.static_bytes
+        array = self.shared_memory.declare(name, shape, dtype, len(self.blocks), dynamic=dynamic)
+        self.counters.shared_arrays[name] = array.shape, array.dtype.name
+        used = self.shared_memory.static_bytes
         self.counters.shared_bytes_per_block = max(self.counters.shared_bytes_per_block, used)
         return array
 
@@ -334,13 +336,12 @@ class Machine:
         lanes = self.lanes(mask)
         both = np.broadcast_to(taken if mask is None else taken & mask, self.shape)
         yes = self.by_warp(both, fill=False).sum(axis=1, dtype=np.uint8)
-        self.counters.branches += int(np.count_nonzero(lanes))
-        self.counters.divergent_branches += int(np.count_nonzero((yes > 0) & (yes < lanes)))
+        self.counters.count_branch(site, lanes, yes)
         return self.instruction(OpClass.BRANCH, mask, producers, site)
 
     def barrier(self, mask: Mask, producers: Producers, site: Site) -> int:
         """Block-wide barrier; raises `DeadlockError` if threads of a block that have not left do not reach it."""
-        self.counters.barriers += barriers.check(self, self.everyone(mask), site)
+        self.counters.count_barriers(site, barriers.check(self, self.everyone(mask), site))
         return self.instruction(OpClass.BARRIER, mask, producers, site)
 
     def shuffle(
@@ -373,9 +374,8 @@ class Machine:
         if self.counting == "auto":
             self.instruction(OpClass.EXIT, None, (), UNKNOWN)
         self._journal.clear()
-        for event in self.events:
-            if self.counting != "lines" or event.op is OpClass.INT:
-                self.counters.count_instruction(event.op.label, event.lanes)
+        warps_per_block, lines_only = self.config.warps_per_block, self.counting == "lines"
+        count_events(self.counters, self.events, self._all_lanes, warps_per_block, lines_only=lines_only)
 
     # Errors ---------------------------------------------------------------------------------------------------------
 

@@ -8,10 +8,10 @@ from gpusim_des.errors import KernelError
 from gpusim_des.functional.tracked import Value
 
 if TYPE_CHECKING:
-    from gpusim_des.functional.arithmetic import Arithmetic
+    from gpusim_des.functional.runtime import Runtime
 
 
-def contains(runtime: Arithmetic, place: int, item: Any, items: Any) -> Any:
+def contains(runtime: Runtime, place: int, item: Any, items: Any) -> Any:
     """``item in items``: the item is compared with every element, and the answers are joined."""
     if isinstance(items, range) and isinstance(item, Value):
         items = _as_bounds(runtime, place, items)
@@ -35,7 +35,7 @@ def contains(runtime: Arithmetic, place: int, item: Any, items: Any) -> Any:
     return found
 
 
-def _as_bounds(runtime: Arithmetic, place: int, items: range) -> list[tuple[str, int]]:
+def _as_bounds(runtime: Runtime, place: int, items: range) -> list[tuple[str, int]]:
     if items.step != 1:
         raise KernelError(
             f"{runtime.kernel_name}: {runtime.sites[place]} looks for a per-thread value in a range of step "
@@ -44,7 +44,7 @@ def _as_bounds(runtime: Arithmetic, place: int, items: range) -> list[tuple[str,
     return [("greater_equal", items.start), ("less", items.stop)]
 
 
-def identical(runtime: Arithmetic, place: int, a: Any, b: Any) -> bool:
+def identical(runtime: Runtime, place: int, a: Any, b: Any) -> bool:
     """``a is b``: of use with ``None`` only, since numbers have no identity."""
     if (isinstance(a, Value) or isinstance(b, Value)) and a is not None and b is not None:
         raise KernelError(

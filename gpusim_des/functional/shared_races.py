@@ -74,7 +74,7 @@ class SharedRaces:
         self._threads = np.arange(threads, dtype=np.int64)
         self._order = order
         self._teller = teller
-        self._arrays: dict[int, _Watched] = {}
+        self._arrays: dict[int | tuple[int, int], _Watched] = {}
 
     def barrier(self) -> None:
         """Forget what is before a barrier of all blocks."""
@@ -99,9 +99,10 @@ class SharedRaces:
         self._enter(watched, access, time, values, before)
 
     def _watched(self, array: SharedArray) -> _Watched:
-        if id(array) not in self._arrays:
-            self._arrays[id(array)] = _Watched(array, len(self._blocks))
-        return self._arrays[id(array)]
+        key = array.window or id(array)  # arrays that share memory share the shadow, if their elements have one size
+        if key not in self._arrays:
+            self._arrays[key] = _Watched(array, len(self._blocks))
+        return self._arrays[key]
 
     def _written(self, watched: _Watched) -> bool:
         shadow = watched.wide if watched.is_wide else watched.one

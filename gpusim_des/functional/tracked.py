@@ -10,8 +10,8 @@ import numpy as np
 from gpusim_des.errors import KernelError
 
 if TYPE_CHECKING:
-    from gpusim_des.functional.arithmetic import Arithmetic
     from gpusim_des.functional.overflow import Overflows, Range
+    from gpusim_des.functional.thread_memory import ThreadMemory
 
 PLAIN = (bool, int, float, complex, np.generic)
 """Types of plain numbers: constants, which cost nothing and take the type of the value they meet."""
@@ -32,15 +32,15 @@ class Value:
 
     __slots__ = ("assigned", "bounds", "overflow", "producers", "runtime", "value")
 
-    def __init__(self, runtime: Arithmetic, value: Any, producers: Any) -> None:
+    def __init__(self, runtime: ThreadMemory, value: Any, producers: Any) -> None:
         self.runtime = runtime
         self.value = value
         self.producers = producers
-        self.assigned: Any = None
-        """Threads that assigned the variable that holds the value, ``None`` for all."""
         self.bounds: Range | None = None
         self.overflow: Overflows = ()
         """What `overflow` finds out about the value."""
+        self.assigned: Any = None
+        """Threads that assigned the variable that holds the value, ``None`` for all."""
 
     def _refuse(self, *_: object) -> NoReturn:
         """Python compares, hashes or looks into the value behind the kernel's back: the answer would be wrong."""
@@ -53,7 +53,13 @@ class Value:
     __hash__ = _refuse
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self.value if np.ndim(self.value) else self.value.item())
+
+    def __format__(self, how: str) -> str:
+        return format(self.runtime.plain(self, "a text"), how)
+
+    def __str__(self) -> str:
+        return str(self.runtime.plain(self, "a text"))
 
     @property
     def dtype(self) -> np.dtype[Any]:

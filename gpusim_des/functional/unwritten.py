@@ -141,7 +141,7 @@ class UnwrittenReads:
         """Look whether a read meets something that nobody has written."""
         if isinstance(array, SharedArray):
             elements = self._elements(array)
-            if not elements.left:
+            if not elements.left or array.window is not None:  # another array may have written it
                 return
             flags, rows = self._flags(elements, access)
             missing = ~flags[elements_of(access, (rows, len(self._threads)), array.size)]

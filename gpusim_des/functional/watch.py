@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gpusim_des.functional.barriers import LeftBeforeBarrier
 from gpusim_des.functional.global_races import GlobalRaces, GlobalShadows
 from gpusim_des.functional.handover import Handover
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.memory import DeviceArray, PrivateArray, SharedArray
 from gpusim_des.functional.overflow import IndexOverflow, Overflow
 from gpusim_des.functional.race_teller import RaceTeller
 from gpusim_des.functional.races import Remedies
@@ -138,6 +138,8 @@ class Watch:
 
         `values` is what a store will write, or the name of an atomic operation.
         """
+        if isinstance(array, PrivateArray):  # constants, and what a thread has for itself
+            return
         kind, elements = _KINDS[op], max(1, width // array.dtype.itemsize)
         in_shared = isinstance(array, SharedArray)
         where, active = (one_row(index), one_row(mask)) if in_shared else (index, mask)
