@@ -17,17 +17,20 @@ if TYPE_CHECKING:
     from gpusim_des.comparison import Comparison, ComparisonRow, compare
     from gpusim_des.device import Device
     from gpusim_des.errors import (
+        BarrierWarning,
         BoundsError,
         CycleLimitError,
         DeadlockError,
         DeviceMemoryError,
         HostBufferChangedWarning,
+        IndexOverflowWarning,
         KernelError,
         LaunchError,
         MaskError,
         ModelError,
         PageableCopyWarning,
         PendingWorkWarning,
+        RaceWarning,
         ReadError,
         SampledResultWarning,
         SimError,
@@ -37,16 +40,21 @@ if TYPE_CHECKING:
         SweepError,
         SweepWarning,
         TraceError,
+        UnwrittenReadWarning,
         UsageError,
     )
+    from gpusim_des.functional.barriers import LeftBeforeBarrier
     from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
     from gpusim_des.functional.counters import Counters
     from gpusim_des.functional.estimated_counters import EstimatedCounters
     from gpusim_des.functional.fragments import Fragment
     from gpusim_des.functional.memory import DeviceArray
+    from gpusim_des.functional.overflow import IndexOverflow
+    from gpusim_des.functional.races import Race, RacingAccess
     from gpusim_des.functional.stream_races import StreamRace
     from gpusim_des.functional.thread_kernel import InterpretedWarning, ThreadKernel, kernel
     from gpusim_des.functional.transfers import CopyReport
+    from gpusim_des.functional.unwritten import UnwrittenRead
     from gpusim_des.gpu import GPU, list_gpus, load_gpu
     from gpusim_des.graph import Graph
     from gpusim_des.grid import Dim3, cdiv
@@ -61,6 +69,10 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 _HOMES = {
+    "functional.barriers": ("LeftBeforeBarrier",),
+    "functional.overflow": ("IndexOverflow",),
+    "functional.races": ("Race", "RacingAccess"),
+    "functional.unwritten": ("UnwrittenRead",),
     "advice": ("Advice",),
     "comparison": (
         "Comparison",
@@ -69,17 +81,20 @@ _HOMES = {
     ),
     "device": ("Device",),
     "errors": (
+        "BarrierWarning",
         "BoundsError",
         "CycleLimitError",
         "DeadlockError",
         "DeviceMemoryError",
         "HostBufferChangedWarning",
+        "IndexOverflowWarning",
         "KernelError",
         "LaunchError",
         "MaskError",
         "ModelError",
         "PageableCopyWarning",
         "PendingWorkWarning",
+        "RaceWarning",
         "ReadError",
         "SampledResultWarning",
         "SimError",
@@ -89,6 +104,7 @@ _HOMES = {
         "SweepError",
         "SweepWarning",
         "TraceError",
+        "UnwrittenReadWarning",
         "UsageError",
     ),
     "functional.block_kernel": (
@@ -144,6 +160,7 @@ _MODULES = ("analytic", "cuda", "experiment", "views")
 __all__ = [
     "GPU",
     "Advice",
+    "BarrierWarning",
     "Block",
     "BlockKernel",
     "BoundsError",
@@ -162,15 +179,21 @@ __all__ = [
     "Fragment",
     "Graph",
     "HostBufferChangedWarning",
+    "IndexOverflow",
+    "IndexOverflowWarning",
     "InterpretedWarning",
     "KernelError",
     "KernelTiming",
     "Launch",
     "LaunchError",
+    "LeftBeforeBarrier",
     "MaskError",
     "ModelError",
     "PageableCopyWarning",
     "PendingWorkWarning",
+    "Race",
+    "RaceWarning",
+    "RacingAccess",
     "ReadError",
     "SampledResultWarning",
     "SampledTime",
@@ -187,6 +210,8 @@ __all__ = [
     "ThreadKernel",
     "Timeline",
     "TraceError",
+    "UnwrittenRead",
+    "UnwrittenReadWarning",
     "UsageError",
     "WarpState",
     "analytic",

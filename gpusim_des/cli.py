@@ -16,7 +16,7 @@ from gpusim_des.commands.completion import add_completion
 from gpusim_des.commands.gpus_command import add_gpus
 from gpusim_des.commands.output import writable
 from gpusim_des.commands.progress import Progress
-from gpusim_des.commands.run_command import add_run
+from gpusim_des.commands.run_command import WRONG_KERNEL, add_run
 from gpusim_des.commands.sweep_command import add_sweep
 from gpusim_des.errors import KernelError, SimError
 from gpusim_des.occupancy_command import add_occupancy
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 
 DEMO_SMS = 16
 """SMs that the demo simulates where nobody asks for a number: enough for every effect, and done in seconds."""
-
-WRONG_KERNEL = 3
-"""Exit code after a kernel that is wrong: an index out of bounds, a deadlock, an exception."""
 
 BROKEN_PIPE = 141
 """Exit code where nobody reads the output any more: 128 and the number of SIGPIPE."""

@@ -31,6 +31,13 @@ def divides_by_zero(blk, a):  # type: ignore[no-untyped-def]
 
 
 @gs.block_kernel
+def races(blk, a):  # type: ignore[no-untyped-def]
+    tile = blk.shared(64, np.float32, name="tile")
+    blk.sstore(tile, blk.tx, np.float32(1))
+    blk.store(a, blk.tx, blk.sload(tile, 63 - blk.tx))
+
+
+@gs.block_kernel
 def scale(blk, a, factor=3.0):  # type: ignore[no-untyped-def]
     i = blk.bx * blk.bdx + blk.tx
     blk.store(a, i, blk.load(a, i) * np.float32(factor))

@@ -122,6 +122,16 @@ def test_a_wrong_kernel_is_exit_code_3(
     assert re.match(rf"gpusim-des: {message}", said.err)
 
 
+def test_races_are_told_behind_the_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["run", f"{KERNELS}:races", "--gpu", "tiny", "--grid", "1", "--block", "64", "--arg", "a=f32[64]"]
+    assert main(command) == 3
+    said = capsys.readouterr()
+    assert said.out.startswith("races on tiny")
+    assert re.match(r"gpusim-des: .*tile", said.err)
+    assert main([*command, "--races", "off"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

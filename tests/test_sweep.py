@@ -27,6 +27,7 @@ from gpusim_des.sweeps.configuration import Configuration
 from gpusim_des.sweeps.fingerprint import Fingerprints, kernel_parts
 from gpusim_des.sweeps.kernel_file import load_module
 from gpusim_des.sweeps.store import RowStore
+from tests.command_kernels import races
 from tests.sweep_kernels import dies_at, lacks_memory, scale
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,6 +109,13 @@ def test_a_kernel_that_raises_is_a_row() -> None:
 
     table = gs.sweep(divides, gpu="tiny", grid=1, block=32, args={"n": [0, 1]}, workers=1)
     assert [row["error"] for row in table] == ["ZeroDivisionError: integer division or modulo by zero", ""]
+
+
+def test_a_kernel_that_races_says_so_in_its_row() -> None:
+    table = gs.sweep(races, gpu="tiny", grid=1, block=[32, 64], args={"a": "f32[64]"}, workers=1)
+    assert [row["counted_races"] > 0 for row in table] == [False, True]
+    assert "tile" in table.rows[0]["mistakes"]  # half of it is read, and was never written
+    assert "tile" in table.rows[1]["mistakes"]
 
 
 def test_processes_come_to_the_same_rows() -> None:

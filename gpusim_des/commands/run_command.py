@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import traceback
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,9 @@ from gpusim_des.errors import KernelError, SimError, UsageError
 if TYPE_CHECKING:
     from gpusim_des.functional.block_kernel import KernelFunction
     from gpusim_des.sweeps.configuration import Configuration, Measured
+
+WRONG_KERNEL = 3
+"""Exit code after a kernel that is wrong: an index out of bounds, a deadlock, a race, an exception."""
 
 ARGUMENTS = """\
 arguments, one NAME=VALUE for each parameter of the kernel (quote what has brackets):
@@ -44,7 +49,7 @@ example: kernels.py holds
       --arg n=65536 "a=f32[n]:random" "b=f32[n]:random" "c=f32[n]" --save block64.json
   gpusim-des compare block256.json block64.json
 
-exit codes: 0 done, 2 wrong usage, 3 the kernel is wrong (an index out of bounds, a deadlock, an exception)
+exit codes: 0 done, 2 wrong usage, 3 the kernel is wrong (an index out of bounds, a deadlock, a race, an exception)
 """
 
 
@@ -83,14 +88,20 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shared", type=int, default=0, help="bytes of dynamic shared memory per block (default: 0)")
     parser.add_argument("--sample", help="execute a sample of the blocks: a number of waves (at least 6) or auto")
     parser.add_argument("--caches", choices=("on", "off"), default="on", help="default: %(default)s")
+    parser.add_argument(
+        "--races",
+        choices=("shared", "global", "off"),
+        default="shared",
+        help="where to look for races",
+    )
     parser.add_argument("--engine", choices=("auto", "simpy", "compiled"), default="auto", help="default: %(default)s")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; errors are told by `gpusim_des.cli.main`.
 
-    A wrong kernel raises `KernelError`, which that turns into exit code 3 with the report on standard error. Mistakes
-    that do not end a launch, such as races, belong into `_mistakes`.
+    A kernel that cannot go on raises `KernelError`, which that turns into exit code 3. Mistakes that do not end a
+    launch, such as races, are told on standard error behind the figures, with the same code.
     """
     from gpusim_des.sweeps.kernel_file import load_kernel  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
 
@@ -104,7 +115,9 @@ def run(options: argparse.Namespace) -> int:
             done.simulation.save(options.save)
         files = _report(done, options.report) if options.report else []
         _say(options, done, [*files, *([options.save] if options.save else [])])
-    return 0
+    for mistake in done.launch.mistakes:
+        print(f"gpusim-des: {printable(str(mistake))}", file=sys.stderr)
+    return WRONG_KERNEL if done.launch.mistakes else 0
 
 
 def configuration_of(options: argparse.Namespace) -> Configuration:
@@ -132,6 +145,7 @@ def configuration_of(options: argparse.Namespace) -> Configuration:
         caches=options.caches,
         engine=options.engine,
         sample=sample_of(options.sample),
+        races=options.races,
     )
 
 
@@ -147,17 +161,21 @@ def sample_of(text: str | None) -> Any:
 
 def _measure(kernel: KernelFunction, configuration: Configuration, *, copies: bool) -> Measured:
     from gpusim_des.sweeps.configuration import measure  # noqa: PLC0415 - as above
+    from gpusim_des.sweeps.task import MISTAKES  # noqa: PLC0415
 
     with Progress(f"executing {kernel.name}") as executing, Progress(f"simulating {kernel.name}") as simulating:
         try:
-            return measure(
-                kernel,
-                configuration,
-                detail="sm",
-                copies=copies,
-                executing=executing,
-                simulating=simulating.of_kernel,
-            )
+            with warnings.catch_warnings():
+                for kind in MISTAKES:  # they are told at the end
+                    warnings.simplefilter("ignore", kind)
+                return measure(
+                    kernel,
+                    configuration,
+                    detail="sm",
+                    copies=copies,
+                    executing=executing,
+                    simulating=simulating.of_kernel,
+                )
         except (SimError, OSError, MemoryError):
             raise
         except Exception as error:

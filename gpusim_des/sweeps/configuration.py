@@ -12,6 +12,7 @@ from gpusim_des.device import Device
 from gpusim_des.errors import UsageError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.sampling import SampleSize
+from gpusim_des.functional.watch import RaceCheck
 from gpusim_des.gpu import GPU
 from gpusim_des.gpu.schema import suggest
 from gpusim_des.grid import MAX_BLOCK, MAX_GRID, Dim3, DimLike, dim3
@@ -43,6 +44,8 @@ class Configuration:
     caches: Caches = "on"
     engine: Engine = "auto"
     sample: SampleSize | None = None
+    races: RaceCheck = "shared"
+    """Where to look for races between threads."""
 
 
 class Measured(NamedTuple):
@@ -135,6 +138,7 @@ def measure(
         registers=c.registers,
         dynamic_shared=c.shared,
         sample=c.sample,
+        races=c.races,
         progress=executing,
     )
     return Measured(launch, dev.simulate(engine=c.engine, caches=c.caches, detail=detail, progress=simulating))

@@ -8,11 +8,12 @@ import pickle
 import sys
 import threading
 import time
+import warnings
 from functools import lru_cache
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from gpusim_des.errors import SimError
+from gpusim_des.errors import BarrierWarning, IndexOverflowWarning, RaceWarning, SimError, UnwrittenReadWarning
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.results import counter_row, kernel_row
 from gpusim_des.sweeps.configuration import Configuration, measure
@@ -20,6 +21,13 @@ from gpusim_des.sweeps.reach import reached, with_filename
 
 DIED = "WorkerDied: the process that ran it was killed, as one without enough memory is"
 """Error of a task whose process dies."""
+
+
+MISTAKES = (RaceWarning, BarrierWarning, IndexOverflowWarning, UnwrittenReadWarning)
+"""Warnings of what a launch lists as its mistakes."""
+
+MOST_MISTAKES = 3
+"""Mistakes of a kernel that its row tells of."""
 
 
 class Outcome(NamedTuple):
@@ -37,7 +45,10 @@ def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
     """Measure a configuration; whatever goes wrong is its outcome."""
     start = time.perf_counter()
     try:
-        launch, sim = measure(kernel, c)
+        with warnings.catch_warnings():
+            for kind in MISTAKES:  # they stand in the row
+                warnings.simplefilter("ignore", kind)
+            launch, sim = measure(kernel, c)
     except SimError as error:
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
     except (MemoryError, OSError) as error:
@@ -47,6 +58,7 @@ def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
     row = kernel_row(sim.kernels[0])
     row.pop("name")
     row["engine"] = sim.engine
+    row["mistakes"] = "; ".join(str(mistake).partition("\n")[0] for mistake in launch.mistakes[:MOST_MISTAKES])
     row.update({f"counted_{name}": value for name, value in counter_row(launch.counters).items()})
     return Outcome(row, took_s=time.perf_counter() - start)
 
