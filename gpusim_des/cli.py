@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpusim_des.errors import SimError
 from gpusim_des.occupancy_command import add_occupancy
+from gpusim_des.validate_command import add_validate
 
 if TYPE_CHECKING:
     from gpusim_des.gpu import GPU
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     gpus.set_defaults(run=_gpus)
 
     add_occupancy(commands)
+    add_validate(commands)
     return parser
 
 

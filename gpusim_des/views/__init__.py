@@ -12,6 +12,7 @@ from gpusim_des.views.comparison import Panel, comparison
 from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
+from gpusim_des.views.measured import Measured, measured
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
 from gpusim_des.views.side_by_side import side_by_side
@@ -26,6 +27,7 @@ __all__ = [
     "STATE_STYLES",
     "Curve",
     "LatencyRow",
+    "Measured",
     "Panel",
     "Style",
     "bars",
@@ -35,6 +37,7 @@ __all__ = [
     "curves",
     "kernel_color",
     "latency_curve",
+    "measured",
     "occupancy_curve",
     "save",
     "save_chrome_trace",
