@@ -31,6 +31,14 @@ def add_validate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--target", action="append", default=[], help="this target only; may be given several times")
     parser.add_argument("--list", action="store_true", help="list the targets and what was measured, without a run")
     parser.add_argument("--quick", action="store_true", help="a few points of each target: minutes, not an hour")
+    parser.add_argument(
+        "--from",
+        dest="records",
+        type=Path,
+        action="append",
+        metavar="FILE",
+        help="validation.json of an earlier run: its figures instead of a run; may be given several times",
+    )
     parser.add_argument("--out", type=Path, help="folder for a figure, the table and all points as JSON")
     parser.add_argument("--readme", type=Path, help="file whose validation table is written anew")
     parser.add_argument("--json", action="store_true", help="print all points as JSON")
@@ -57,7 +65,10 @@ def run(options: argparse.Namespace) -> int:
         said = f"{result.target.name}: {len(result.outcomes)} points, {result.error:.1%} off, {result.seconds:.0f} s"
         print(said, file=sys.stderr, flush=True)
 
-    results = silicon.validate(targets, quick=options.quick, progress=progress)
+    if options.records:
+        results = _earlier(options.records, {target.name for target in targets})
+    else:
+        results = silicon.validate(targets, quick=options.quick, progress=progress)
     print(json.dumps(silicon.as_records(results), indent=1) if options.json else silicon.as_text(results))
     if options.out is not None:
         _write(options.out, results)
@@ -65,6 +76,22 @@ def run(options: argparse.Namespace) -> int:
         with whole_file(options.readme) as draft:
             draft.write_text(silicon.put_block(readme, silicon.block(results, _made(options))), encoding="utf-8")
     return 0
+
+
+def _earlier(paths: Sequence[Path], names: set[str]) -> tuple[Result, ...]:
+    """Read results of earlier runs, in the order of the targets; the later file wins."""
+    from gpusim_des import silicon  # noqa: PLC0415 - as above
+
+    found: dict[str, Result] = {}
+    for path in paths:
+        try:
+            results = silicon.from_records(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError):
+            raise SimError(f"{path}: not the validation.json of gpusim-des validate --out") from None
+        found.update({result.target.name: result for result in results if result.target.name in names})
+    if not found:
+        raise SimError(f"{', '.join(map(str, paths))}: none of the chosen targets")
+    return tuple(found[target.name] for target in silicon.list_targets() if target.name in found)
 
 
 def _readme(path: Path) -> str:

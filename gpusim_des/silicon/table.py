@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from gpusim_des.silicon.validation import LARGE, SECTIONS, Errors, Result
+from gpusim_des.errors import SimError
+from gpusim_des.silicon.target import load_target
+from gpusim_des.silicon.validation import LARGE, SECTIONS, Errors, Outcome, Result
 
 BEGIN, END = "<!-- validation: begin -->", "<!-- validation: end -->"
 """Lines between which a README holds the table."""
@@ -134,6 +137,30 @@ def _parameters(result: Result) -> Sequence[str]:
     from gpusim_des.gpu import load_gpu  # noqa: PLC0415 - only what is written as JSON asks for it
 
     return tuple(result.target.inputs_of(load_gpu(result.target.gpu)))
+
+
+def from_records(records: Sequence[dict[str, Any]]) -> tuple[Result, ...]:
+    """Read the results of an earlier validation, as `as_records` wrote them; what is said of a target is today's.
+
+    Raises
+    ------
+    SimError
+        If a target or a point of it does not exist any more.
+    """
+    return tuple(_result(record) for record in records)
+
+
+def _result(record: dict[str, Any]) -> Result:
+    target = load_target(record["target"])
+    known = {json.dumps(dict(point.inputs), sort_keys=True): point for point in target.points}
+    outcomes = []
+    for entry in record["points"]:
+        inputs = {name: value for name, value in entry.items() if name not in ("measured", "simulated")}
+        point = known.get(json.dumps(inputs, sort_keys=True))
+        if point is None or point.measured != entry["measured"]:
+            raise SimError(f"target {target.name!r} has no point {inputs} of {entry['measured']}: validate it anew")
+        outcomes.append(Outcome(point, entry["simulated"]))
+    return Result(target, tuple(outcomes), record["seconds"])
 
 
 # Markdown -----------------------------------------------------------------------------------------------------------

@@ -103,3 +103,37 @@ def test_the_figure_marks_every_point() -> None:
 def test_the_figure_refuses(points: list[views.Measured], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         views.measured(points, title="t")
+
+
+# Earlier runs -------------------------------------------------------------------------------------------------------
+
+
+def test_prints_the_table_of_an_earlier_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", *FAST, "--out", str(tmp_path)]) == 0
+    table = capsys.readouterr().out
+    assert main(["validate", "--from", str(tmp_path / "validation.json")]) == 0
+    assert capsys.readouterr().out == table
+    assert main(["validate", "--from", str(tmp_path / "validation.json"), "--target", "sgemm_sectors"]) == 0
+    assert "shared_latency_2070" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{}", "none of the chosen targets"),
+        ("nothing", "not the validation.json of gpusim-des validate --out"),
+        ('[{"target": "sgemm_sectors"}]', "not the validation.json"),
+        ('[{"target": "gone"}]', "there is no target 'gone'"),
+        (
+            '[{"target": "sgemm_sectors", "seconds": 1, "points": [{"kernel": "x", "measured": 1, "simulated": 1}]}]',
+            "target 'sgemm_sectors' has no point {'kernel': 'x'} of 1: validate it anew",
+        ),
+    ],
+)
+def test_refuses_records_that_fit_no_more(
+    tmp_path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "validation.json"
+    path.write_text(text, encoding="utf-8")
+    assert main(["validate", "--from", str(path)]) == 2
+    assert message in capsys.readouterr().err
