@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpusim_des.calibrate_command import add_calibrate
 from gpusim_des.errors import SimError
 from gpusim_des.occupancy_command import add_occupancy
 from gpusim_des.validate_command import add_validate
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
 
     add_occupancy(commands)
     add_validate(commands)
+    add_calibrate(commands)
     return parser
 
 

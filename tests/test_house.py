@@ -40,6 +40,7 @@ FLOORS = {
     "occupancy_report": 5,
     "occupancy_command": 5,
     "validate_command": 5,
+    "calibrate_command": 5,
     "cli": 5,
     "__init__": 5,
     "__main__": 6,

@@ -95,16 +95,44 @@ def bandwidth_of_one_buffer(gpu: GPU, inputs: Mapping[str, Any]) -> float:
     return _bandwidth(gpu, small, nbytes, 1024, 1, 0)
 
 
-def bandwidth_of_l2(gpu: GPU, inputs: Mapping[str, Any]) -> float:
-    """GB/s of all SMs when two blocks of 1024 threads on each read their own parts of ``kib`` KiB.
+THREADS, LOADS, RESIDENT = 1024, 64, 2
+"""Threads of a block, loads of a thread, and blocks on an SM: each block reads half a MiB of doubles and ends."""
 
-    The slice is as large as its share of the buffer must be for an L1 to keep nothing of it.
+PIECE_BYTES = THREADS * LOADS * 8
+
+
+@block_kernel
+def read_pieces(blk: Block, a: DeviceArray, out: DeviceArray, words: int) -> None:
+    """Block b reads the piece of half a MiB at b times its size, round and round through the buffer."""
+    first = blk.bx * (PIECE_BYTES // 8) + blk.tx
+    total: Any = 0.0
+    for load in range(0, LOADS, 8):
+        for value in [blk.load(a, (first + (load + k) * THREADS) % words) for k in range(8)]:
+            total = total + value
+    blk.store(out, blk.tx, total, mask=total == 123.0)
+
+
+def bandwidth_of_l2(gpu: GPU, inputs: Mapping[str, Any]) -> float:
+    """GB/s of all SMs when blocks, two on an SM, read their pieces of ``kib`` KiB and end.
+
+    The slice is as large as its share of the buffer must be for two pieces to lie apart in it.
     """
-    nbytes = inputs["kib"] * 1024
-    small = part(gpu, max(2, ceil(1.3 * gpu.l1_bytes / nbytes * gpu.sms)))
+    kib: int = inputs["kib"]
+    nbytes = kib * 1024
+    small = part(gpu, max(2, ceil(2.5 * PIECE_BYTES / nbytes * gpu.sms)))
     scaled = round(nbytes * small.sms / gpu.sms)
-    apart = max(1, scaled // (2 * small.sms * 1024 * 8))
-    return _bandwidth(gpu, small, scaled, 1024, 2, apart)
+    # Two rounds through what fits an L2; beyond that a piece is never found again.
+    waves = max(2, ceil(min(2 * scaled, 3 * small.l2_bytes) / (RESIDENT * small.sms * PIECE_BYTES)))
+
+    def run(count: int) -> KernelTiming:
+        dev = Device(small)
+        words = min(scaled, 2 * count * RESIDENT * small.sms * PIECE_BYTES) // 8
+        out, a = dev.malloc(THREADS, np.float64), dev.to_device(np.zeros(words))
+        blocks = count * RESIDENT * small.sms
+        dev.launch(read_pieces, blocks, THREADS, a, out, words, registers=32, count="declared")
+        return kernel_of(dev)
+
+    return RESIDENT * small.sms * PIECE_BYTES / seconds_per_step(run, waves) * whole(gpu, small) / 1e9
 
 
 REPRODUCTIONS: dict[str, Callable[[GPU, Mapping[str, Any]], float]] = {

@@ -102,6 +102,17 @@ def us_of_empty_kernels(gpu: GPU, inputs: Mapping[str, Any]) -> float:
     return 1e6 * _period_s(dev)
 
 
+def us_of_empty_nodes(gpu: GPU, inputs: Mapping[str, Any]) -> float:
+    """The same for nodes of a graph, each of which waits for the one before."""
+    dev = Device(gpu)
+    stream = dev.stream()
+    with dev.capture(stream) as nodes:
+        for _ in range(LAUNCHES):
+            dev.launch(nothing, inputs["blocks"], 32, registers=32, stream=stream)
+    nodes.launch(stream)
+    return 1e6 * _period_s(dev)
+
+
 REPRODUCTIONS: dict[str, Callable[[GPU, Mapping[str, Any]], float]] = {
     "bandwidth_of_launches": bandwidth_of_launches,
     "bandwidth_of_graph_nodes": bandwidth_of_graph_nodes,

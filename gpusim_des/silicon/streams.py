@@ -185,6 +185,29 @@ def bandwidth_of_babelstream(gpu: GPU, inputs: Mapping[str, Any]) -> float:
     return per_turn * 8 * KERNELS[name].moved / seconds_per_step(run, steps) * whole(gpu, small) / 1e9
 
 
+@block_kernel
+def read_floats(blk: Block, a: DeviceArray, out: DeviceArray, n: int) -> None:
+    """One load; a value that never occurs would be stored."""
+    i, on = _place(blk, n)
+    value = blk.load(a, i, mask=on)
+    blk.store(out, i, value, mask=on & (value == 123.0))
+
+
+def seconds_of_a_reading_block(gpu: GPU) -> float:
+    """Seconds from one block to the next on an SM that holds one block of one warp, whose threads load a float each."""
+    small = streaming_part(gpu, 1)
+    shared = shared_for(small, 32, 1)
+
+    def run(blocks: int) -> KernelTiming:
+        dev = Device(small)
+        a, out = dev.to_device(np.zeros(32 * blocks, np.float32)), dev.malloc(32 * blocks)
+        dev.forget_launches()
+        dev.launch(read_floats, blocks, 32, a, out, 32 * blocks, registers=32, dynamic_shared=shared)
+        return kernel_of(dev)
+
+    return seconds_per_step(run, 16)
+
+
 # Strides and offsets ------------------------------------------------------------------------------------------------
 
 
