@@ -59,6 +59,7 @@ def measured(points: Sequence[Measured], *, ax: Axes | None = None, title: str) 
     ax.plot(ends, ends, color="#555555", linewidth=1.0, zorder=1)
     for number, group in enumerate(dict.fromkeys(point.group for point in points)):
         color, marker = palette.kernel_color(number), MARKERS[number // 6 % len(MARKERS)]
+        named = False
         for predicted in (True, False):
             members = [point for point in points if point.group == group and point.predicted == predicted]
             if members:
@@ -70,9 +71,10 @@ def measured(points: Sequence[Measured], *, ax: Axes | None = None, title: str) 
                     facecolors=color if predicted else "none",
                     edgecolors=color,
                     linewidths=0.9,
-                    label=figure.plain(group if predicted else f"{group} (not a prediction)"),
+                    label=None if named else figure.plain(group),
                     zorder=3,
                 )
+                named = True
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(low, high)
@@ -80,6 +82,9 @@ def measured(points: Sequence[Measured], *, ax: Axes | None = None, title: str) 
     ax.set_xlabel("measured (each figure in its own unit)")
     ax.set_ylabel("simulated (band: 20 % off)")
     figure.open_frame(ax)
-    figure.outside_legend(ax, list(ax.get_legend_handles_labels()[0]))
+    handles = list(ax.get_legend_handles_labels()[0])
+    if not all(point.predicted for point in points):
+        handles.append(ax.scatter([], [], s=22, facecolors="none", edgecolors="#555555", label="hollow: no prediction"))
+    figure.outside_legend(ax, handles)
     ax.set_title(title)
     return ax

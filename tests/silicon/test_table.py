@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim_des.silicon import as_records, as_text, block, put_block, read_block, run
+from gpusim_des.silicon import as_records, as_text, block, list_targets, put_block, read_block, run
 from gpusim_des.silicon.table import Row, as_markdown, row, summary
 from gpusim_des.silicon.target import load_target
 from gpusim_des.silicon.validation import SECTIONS
@@ -83,3 +83,17 @@ def test_a_block_is_read_back(members: list[Row], summaries: list[tuple[str, ...
 def test_a_text_without_a_block_is_refused() -> None:
     with pytest.raises(ValueError, match="no validation table: the lines '<!-- validation: begin -->' and"):
         put_block("# A README", block([result([0.1])], "by hand"))
+
+
+def test_the_block_of_the_readme_is_the_generators() -> None:
+    """Read back and written again it is the same, it has every target, and large errors say what is lacking."""
+    text = README.read_text(encoding="utf-8")
+    members, summaries, made = read_block(text)
+    assert as_markdown(members, summaries, made) in text
+    assert made.startswith("Made by `gpusim-des validate` with version 0.1.0 on 20")
+    assert {r.target for r in members} == {target.name for target in list_targets()}
+    assert summaries[0][0] == "all predictions"
+    for r in members:
+        large = float(r.error.rstrip("%")) > 20
+        assert bool(r.why) == large, r.target
+        assert not large or r.why == load_target(r.target).why
