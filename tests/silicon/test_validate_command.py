@@ -92,7 +92,9 @@ def test_the_figure_marks_every_point() -> None:
     ax = views.measured(points, title="t")
     marks = [np.asarray(collection.get_offsets()).tolist() for collection in ax.collections[1:-1]]
     assert marks == [[[1.0, 1.1], [10.0, 9.0]], [[5.0, 5.0]], [[100.0, 300.0]]]
-    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    legend = ax.get_legend()
+    assert legend is not None
+    labels = [text.get_text() for text in legend.get_texts()]
     assert labels == ["a", "b", "hollow: no prediction"]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.get_xlim() == ax.get_ylim() == pytest.approx((1 / 1.5, 450))

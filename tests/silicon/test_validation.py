@@ -9,12 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import gpusim_des as gs
 from gpusim_des.errors import LaunchError
 from gpusim_des.gpu import load_gpu, occupancy
 from gpusim_des.silicon import Errors, Outcome, Point, Result, Target, list_targets, load_target, run, validate
 from gpusim_des.silicon.chases import cycles_per_hop, ring_of
+from gpusim_des.silicon.matmuls import LADDER
+from gpusim_des.silicon.reductions import REDUCTIONS, block_sums
 from gpusim_des.silicon.reproductions import REPRODUCTIONS
 from gpusim_des.silicon.steady import shared_for, streaming_part
+from gpusim_des.silicon.transposes import VARIANTS
 from gpusim_des.silicon.validation import LARGE
 
 CHASE = load_target("pchase_v100")
@@ -150,3 +154,40 @@ def test_large_errors_say_what_the_model_lacks(target: Target) -> None:
     found = run(target, quick=True)
     assert np.isfinite(found.error)
     assert found.error <= LARGE or target.why
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_add_up(name: str) -> None:
+    """Each of the seven, on the tiny GPU: every block's sum is that of its part of the array."""
+    values = np.random.default_rng(1).integers(-1000, 1000, 4096).astype(np.int32)
+    sums = block_sums(load_gpu("tiny"), name, values)
+    assert sums.tolist() == values.reshape(len(sums), -1).sum(axis=1).tolist()
+
+
+def test_reductions_are_faster_one_after_the_other() -> None:
+    """The published order, and its first half step by step."""
+    found = [o.simulated for o in run(load_target("reductions_g80"), quick=True).outcomes]
+    assert found == sorted(found, reverse=True)
+    assert found[0] > found[1] > found[2]
+
+
+@pytest.mark.parametrize("name", ["naive", "coalesced", "shared tiles"])
+def test_products_are_right(name: str) -> None:
+    rng = np.random.default_rng(2)
+    a, b = rng.random((32, 64), dtype=np.float32), rng.random((64, 32), dtype=np.float32)
+    dev, step = gs.Device("rtx-a6000"), LADDER[name]
+    c = dev.to_device(np.zeros((32, 32), np.float32).ravel())
+    dev.launch(step.kernel, (1, 1), step.threads, dev.to_device(a.ravel()), dev.to_device(b.ravel()), c, 32, 64)
+    assert dev.to_host(c) == pytest.approx((a @ b).ravel(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_transposes_transpose(name: str) -> None:
+    n, variant = 64, VARIANTS[name]
+    matrix = np.arange(n * n, dtype=np.float32).reshape(n, n)
+    dev = gs.Device("tiny")
+    c = dev.malloc(n * n)
+    args = dev.to_device(matrix.ravel()), c, n, variant.tile, variant.rows
+    dev.launch(variant.kernel, (n // variant.tile,) * 2, (variant.tile, variant.rows), *args)
+    expected = matrix if name == "copy" else matrix.T
+    assert (dev.to_host(c).reshape(n, n) == expected).all()
