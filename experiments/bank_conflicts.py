@@ -35,44 +35,45 @@ TYPES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.float64
 CHAINS = (1, 2, 32, 33)
 ELEMENTS = 1024
 WARPS = 16
-ROUNDS = 4
-LOADS = 16
-"""Of a round."""
+LOADS = 64
+"""Of a warp, in the shorter one of two runs."""
 BANKS = 32
 FS_PER_S = 1e15
 
 
-def reader(dtype: np.dtype[Any]) -> gs.ThreadKernel:
+def reader(dtype: np.dtype[Any], loads: int) -> gs.ThreadKernel:
     """Loads of one place over and over, as through a volatile pointer; they do not wait for each other."""
 
     @gs.kernel
-    def read(t: Any, a: Any, out: Any, stride: int, rounds: int) -> Any:
+    def read(t: Any, a: Any, out: Any, stride: int) -> Any:
         s = t.shared("s", (ELEMENTS,), dtype)
         for first in range(0, ELEMENTS, WARPS * 32):
             s[first + t.threadIdx.x] = a[first + t.threadIdx.x]
         yield t.syncthreads()
         place = t.lane * stride
         v = s[place]
-        for _ in range(rounds):
-            for _ in range(LOADS):
-                v = s[place]
+        for _ in range(loads):  # a constant of the source: unrolled, so that nothing else is issued
+            v = s[place]
         out[t.threadIdx.x] = v
 
     return read
 
 
-@gs.kernel
-def chase(t: Any, a: Any, out: Any, stride: int, rounds: int) -> Any:
+def chaser(loads: int) -> gs.ThreadKernel:
     """Each load needs the value of the one before as its index: every element holds its own."""
-    s = t.shared("s", (ELEMENTS,), np.int32)
-    for first in range(0, ELEMENTS, 32):
-        s[first + t.lane] = a[first + t.lane]
-    yield t.syncthreads()
-    place = t.lane * stride
-    for _ in range(rounds):
-        for _ in range(LOADS):
+
+    @gs.kernel
+    def chase(t: Any, a: Any, out: Any, stride: int) -> Any:
+        s = t.shared("s", (ELEMENTS,), np.int32)
+        for first in range(0, ELEMENTS, 32):
+            s[first + t.lane] = a[first + t.lane]
+        yield t.syncthreads()
+        place = t.lane * stride
+        for _ in range(loads):
             place = s[place]
-    out[t.threadIdx.x] = place
+        out[t.threadIdx.x] = place
+
+    return chase
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class BankPoint:
     wavefronts: float
     """Passes of a load, counted."""
     cycles: float
-    """Of a load, simulated: what twice the rounds take longer, over the loads more."""
+    """Of a load, simulated: what twice the loads take longer, over the loads more."""
     chain: bool = False
 
     @property
@@ -100,14 +101,15 @@ class BankPoint:
 
 
 def measure(chip: gs.GPU, stride: int, width: int, *, chain: bool = False) -> BankPoint:
-    """Run two lengths of the loop: what they have in common cancels out."""
-    warps, kernel = (1, chase) if chain else (WARPS, reader(TYPES[width]))
+    """Run two lengths: what they have in common cancels out."""
+    warps = 1 if chain else WARPS
     seconds, passes, requests = [], [], []
-    for rounds in (ROUNDS, 2 * ROUNDS):
+    for loads in (LOADS, 2 * LOADS):
+        kernel = chaser(loads) if chain else reader(TYPES[width], loads)
         dev = gs.Device(chip)
         a, out = dev.to_device(np.arange(ELEMENTS).astype(TYPES[width])), dev.malloc(32 * warps, TYPES[width])
         dev.forget_launches()
-        launch = dev.launch(kernel, 1, 32 * warps, a, out, stride, rounds, registers=32)
+        launch = dev.launch(kernel, 1, 32 * warps, a, out, stride, registers=32)
         if not (dev.to_host(out) == np.tile(np.arange(32) * stride, warps)).all():
             raise AssertionError(f"stride {stride}: results differ from NumPy's: this is a bug of the simulator")
         seconds.append(dev.simulate(detail="kernel").kernels[0].seconds)

@@ -8,7 +8,8 @@ limit, time = latency + sectors × 32 bytes / bandwidth: the useful bandwidth fa
 The formula assumes that no sector is loaded twice: caches="off". Caches change nothing for a stride, because no byte
 that comes along is ever asked for; but the sector that a shifted warp shares with its neighbour is found in the L1, and
 so are the fields of a structure that are loaded one by one. Then the time is that of the distinct sectors, the second
-formula of the table. GPUs whose DRAM moves 64 bytes at a time need whole pairs of sectors.
+formula of the table. GPUs whose DRAM moves 64 bytes at a time need whole pairs of sectors; a C1060, which has no cache
+for global memory, is saved only some of the sectors that two warps ask for at about the same time.
 
     gpusim-des experiment coalescing --gpu h100-sxm --out out
 """
@@ -148,8 +149,9 @@ def formula_seconds(chip: gs.GPU, nbytes: int) -> float:
     return once + nbytes / float(chip.dram_bandwidth_bytes_per_s * chip.efficiency("read"))
 
 
-def compared(points: Sequence[CoalescingPoint]) -> gs.Comparison:
+def compared(chip: gs.GPU, points: Sequence[CoalescingPoint]) -> gs.Comparison:
     """Sectors, which are equal; times without caches; and both formulas with them."""
+    cached = chip.l1_bytes > chip.shared_carveouts_bytes[0]
     off, on = ([p for p in points if p.caches == caches] for caches in ("off", "on"))
     return (
         gs.compare(
@@ -164,7 +166,7 @@ def compared(points: Sequence[CoalescingPoint]) -> gs.Comparison:
             name="latency + sectors × 32 bytes / bandwidth",
             quantity="time (µs)",
             labels=[p.label for p in points],
-            explain={p.label: WHY[p.layout.label] for p in on if p.layout.label in WHY},
+            explain={p.label: WHY[p.layout.label] if cached else SLICE for p in on if p.layout.label in WHY},
             assumes="no sector is loaded twice, and DRAM is the limit",
         )
         + gs.compare(
@@ -172,6 +174,7 @@ def compared(points: Sequence[CoalescingPoint]) -> gs.Comparison:
             name="latency + distinct sectors × 32 bytes / bandwidth",
             quantity="time (µs)",
             labels=[p.label for p in on],
+            explain="" if cached else NO_L1,
             assumes="sectors stay in the L1 until they are asked for again",
         )
     )
@@ -182,6 +185,8 @@ WHY = {
     "AoS, all fields": "the sectors of field x bring y, z and w with them, and the L1 has them",
 }
 """Why caches break the formula: sectors are used twice."""
+SLICE = "two warps that ask for one sector at about the same time get it from its slice"
+NO_L1 = "the GPU has no L1 for global memory: sectors are gone when they are asked for again"
 
 
 def draw(chip: gs.GPU, points: Sequence[CoalescingPoint]) -> Axes:
@@ -231,7 +236,7 @@ def main(
     points = [measure(chip, layout, n) for layout in ways]
     points += [measure(chip, way, n, "on") for way in ways if way.label in ("stride 2", *WHY)]
     print(f"{chip.title}, {LOADS} loads per thread")
-    table = compared(points)
+    table = compared(chip, points)
     print(table)
     if out is not None:
         gs.views.save(draw(chip, points), out / "coalescing.png")

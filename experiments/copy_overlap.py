@@ -6,6 +6,11 @@ More chunks are better until the latency of each copy outweighs what they gain. 
 take turns. Pageable memory ruins it all: its copies block the host, which issues nothing meanwhile that could overlap;
 if all copies in come first (breadth-first), at least the kernels run together.
 
+The order of the calls matters as well. Breadth-first the host has called for all copies in and all kernels before it
+calls for the first copy out, and with many short chunks the device waits for it. Two old chips add their own rules:
+with one hardware queue and one copy engine the next copy in waits behind the copy out (C1060, depth-first), and a Fermi
+tells that kernels have ended when the last of a row has, so that no copy out can start before (C2050, breadth-first).
+
     python experiments/copy_overlap.py --gpu tiny --out out
 """
 
@@ -120,14 +125,30 @@ def formula_us(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, kernel_us: 
         else (chip.h2d_pageable_bytes_per_s, chip.d2h_pageable_bytes_per_s)
     )
     copy_in, copy_out = (chip.copy_latency_fs / FS_PER_US + nbytes / chunks / rate * 1e6 for rate in rates)
-    if pinned:  # the host is ahead of the device all the time: only its first call and its last wait count
+    breadth, blocks = issue == "breadth-first", gs.cdiv(nbytes // chunks, 4 * ROUNDS * THREADS)
+    together = kernel_us * gs.cdiv(chunks * blocks, chip.sms) / gs.cdiv(blocks, chip.sms)  # all kernels, one on an SM
+    late = (
+        breadth and chunks > 1 and chip.late_kernel_signals == "yes"
+    )  # no copy out hears of its kernel before the last ends
+    if pinned:
         engines = 1 if chip.copy_engines == 1 or chip.link_duplex == "half" else 2
         stages = copy_in, kernel_us + gap, copy_out
-        return call + arrival + float(gs.analytic.pipeline_seconds(chunks, *stages, engines=engines)) + back
+        total = float(gs.analytic.pipeline_seconds(chunks, *stages, engines=engines))
+        if not breadth and engines == chip.hardware_queues == 1:  # the next copy in waits behind the copy out
+            total = chunks * sum(stages)
+        if late:
+            total = max(total, max(chunks * copy_in + kernel_us, copy_in + together) + gap + chunks * copy_out)
+        if breadth:  # the host calls for all copies in and all kernels before the first copy out
+            total = max(total, chunks * (call + launch + copy_out))
+        return call + arrival + total + back
     copy_in += call + arrival + back  # every copy waits for a call, and the host for every copy
-    copy_out += back + (call + arrival) * (issue == "breadth-first")  # depth-first the kernel hides the call
-    stages = copy_in, launch + arrival + kernel_us, copy_out
-    return float(gs.analytic.blocking_seconds(chunks, *stages, issue=issue)) + back
+    copy_out += back + (call + arrival) * breadth  # depth-first the kernel hides the call
+    computed = launch + arrival + kernel_us
+    total = float(gs.analytic.blocking_seconds(chunks, copy_in, computed, copy_out, issue=issue)) + back
+    if breadth:  # the call of one copy out passes while its kernel runs, as far as that goes
+        first = launch + arrival + max(together, (chunks - 1) * launch + kernel_us) if late else computed
+        total += max(first, chunks * launch + call + arrival) - computed - (call + arrival)
+    return total
 
 
 def measure(chip: gs.GPU, nbytes: int, chunks: int, issue: Issue, *, pinned: bool) -> OverlapPoint:

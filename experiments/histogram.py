@@ -6,8 +6,9 @@ spread over the bins meet less often. A copy of the bins in each block's shared 
 serialises its own values only, n / SMs passes of the load/store unit, and the L2 sees one operation for each bin and
 block.
 
-The formulas take the busiest part alone: operations on the busiest address of each sector, in the L2 slice that has
-most of them; passes in the load/store units; bytes in DRAM. They assume that this part never waits for the others.
+The formulas take the busiest part alone: operations on the busiest address of each sector, and sectors, in the L2 slice
+that has most of them; passes in the load/store units; bytes in DRAM. They assume that this part never waits for the
+others. On a chip with the same rates and next to no latencies little is left of such waiting.
 
     gpusim-des experiment histogram --gpu h100-sxm --out out
 """
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpusim_des as gs
+from gpusim_des.timing.address_hash import channels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +36,10 @@ BINS = 256
 THREADS, VALUES, REGISTERS = 256, 4, 32
 """Threads of a block; values of a thread."""
 FS_PER_S = 1e15
+FAST = 16  # times as fast: DRAM that is no limit
+UNITS = BINS * 4 // 256
+ATOMIC_UNIT = "atomic unit of the L2"
+ENDS = 0.15  # of the time: blocks start and end, and two parts that are about as busy take turns
 Values = npt.NDArray[np.int32]
 
 
@@ -77,6 +83,10 @@ class HistogramPoint:
     """Part → seconds, latency included."""
     hot_s: float
     """Latency + n × interval."""
+    least_s: float
+    """What the busiest part takes."""
+    calm_s: float
+    """Simulated where nothing waits."""
 
     @property
     def limiter(self) -> str:
@@ -94,52 +104,78 @@ def distributions(n: int) -> dict[str, Values]:
     }
 
 
-def passes(values: Values, *, shared: bool) -> tuple[int, int]:
-    """Passes of all warps by the definition, and operations in the busiest 256 bytes of the L2, for bins of 4 bytes.
+def passes(values: Values, *, shared: bool) -> tuple[int, Values, Values]:
+    """Passes of all warps by the definition; and, for each 256 bytes of bins in the L2, operations and sectors.
 
     A warp's passes in the L2 are the lanes that share its most wanted address; in shared memory two different words of
     one bank take a pass each, too. A sector of the L2 takes the lanes on its most wanted address.
     """
-    total, of_unit = 0, np.zeros(BINS * 4 // 256, int)  # 256 bytes in a row lie in one slice
+    total, operations, sectors = 0, np.zeros(UNITS, np.int32), np.zeros(UNITS, np.int32)
     for warp in values.reshape(-1, 32):
         lanes = np.bincount(warp, minlength=BINS)
         words = (lanes > 0).reshape(-1, 32).sum(axis=0)  # different ones of each bank
         total += max(int(lanes.max()), int(words.max()) if shared else 0)
-        of_unit += lanes.reshape(len(of_unit), -1, 8).max(axis=2).sum(axis=1)  # eight bins in a sector
-    return total, int(of_unit.max())
+        wanted = lanes.reshape(UNITS, -1, 8).max(axis=2)  # eight bins in a sector
+        operations += wanted.sum(axis=1).astype(np.int32)
+        sectors += (wanted > 0).sum(axis=1).astype(np.int32)
+    return total, operations, sectors
+
+
+def run(
+    chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Values
+) -> tuple[gs.Launch, gs.DeviceArray, gs.KernelTiming]:
+    """Run one kernel, check its bins and simulate it."""
+    dev = gs.Device(chip)
+    a = dev.to_device(values)
+    dev.forget_launches()
+    bins = dev.to_device(np.zeros(BINS, np.int32))  # the copy leaves them in the L2
+    launch = dev.launch(kernel, len(values) // (THREADS * VALUES), THREADS, a, bins, registers=REGISTERS)
+    if not (dev.to_host(bins) == np.bincount(values, minlength=BINS)).all():
+        raise AssertionError(f"{distribution}: results differ from NumPy's: this is a bug of the simulator")
+    return launch, bins, dev.simulate(detail="kernel").kernels[0]
 
 
 def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Values) -> HistogramPoint:
-    """Run one kernel, check its bins and simulate it."""
+    """Count, simulate as it is and where nothing waits, and ask the formulas."""
     shared, n = kernel is in_shared, len(values)
-    dev, blocks = gs.Device(chip), n // (THREADS * VALUES)
-    a, bins = dev.to_device(values), dev.to_device(np.zeros(BINS, np.int32))
-    dev.forget_launches()
-    launch = dev.launch(kernel, blocks, THREADS, a, bins, registers=REGISTERS)
-    if not (dev.to_host(bins) == np.bincount(values, minlength=BINS)).all():
-        raise AssertionError(f"{distribution}: results differ from NumPy's: this is a bug of the simulator")
+    launch, bins, timing = run(chip, kernel, distribution, values)
+    blocks, cycle = launch.config.blocks, chip.sm_period_fs / FS_PER_S
     accesses = launch.counters.accesses.items()
     counted = [c.wavefronts for site, c in accesses if (site.memory, site.operation) == ("shared", "atomic")]
-    total, busiest = passes(values, shared=shared)
-    cycle = chip.sm_period_fs / FS_PER_S
-    latencies = chip.dram_latency_cycles + chip.l2_latency_cycles  # of a value, and of an operation on its bin
-    once = (chip.block_start_cycles + latencies + chip.block_end_cycles) * cycle
+    total, operations, sectors = passes(values, shared=shared)
+    if shared:  # each block adds its bins once: 64 of them are eight sectors, one operation each
+        operations = sectors = np.full(UNITS, 8 * blocks, np.int32)
+    # 256 bytes in a row lie in one slice; what is read is spread over all of them.
+    slices = channels_of(bins.address // 32 + 8 * np.arange(UNITS), chip)
+    served, changed = (np.bincount(slices, weights=w, minlength=chip.dram_channels) for w in (operations, sectors))
+    read = n * 4 // 32 / chip.dram_channels
     # Passes beside the atomics': the values, and for each warp of a block the bins set to zero, read, and added up.
     lone = n // 32 + (3 * blocks * THREADS // 32 if shared else n // 32)
-    # Each block adds its bins once: 64 of them are eight sectors, one operation each.
-    serial = 8 * blocks if shared else busiest
+    # Blocks that begin together end together: those of the last wave add their bins when all else is done.
+    last = min(1, chip.sms * timing.blocks_per_sm / blocks) * float(served.max()) if shared else 0
     dram = float(chip.dram_bandwidth_bytes_per_s * chip.efficiency("read"))
+    busy = {
+        ATOMIC_UNIT: float(served.max()) * chip.atomic_interval_cycles * cycle,
+        "slices of the L2": (read + float(changed.max())) * chip.l2_sector_fs / FS_PER_S,
+        "load/store units": ((lone + (total if shared else 0)) / chip.sms + last * chip.atomic_interval_cycles) * cycle,
+        "DRAM": 4 * n / dram,
+    }
+    ends = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * cycle
+    later = chip.l2_latency_cycles * cycle  # an operation reaches its bin after its value has been read
+    once = {part: ends + (later if part == ATOMIC_UNIT else 0) for part in busy}
+    limiter = max(busy, key=lambda part: once[part] + busy[part])
+    calm = gs.experiment.without_waits(chip)
+    if limiter != "DRAM":
+        calm = calm.replace(dram_bandwidth=FAST * chip.dram_bandwidth_bytes_per_s)
     return HistogramPoint(
         f"{'shared' if shared else 'global'}, {distribution}",
         sum(counted) if shared else launch.counters.atomic_serialization,
         total,
-        dev.simulate(detail="kernel").kernels[0],
-        {
-            "atomic unit of the L2": once + serial * chip.atomic_interval_cycles * cycle,
-            "load/store units": once + (lone + (total if shared else 0)) / chip.sms * cycle,
-            "DRAM": once + 4 * n / dram,
-        },
-        once + n * chip.atomic_interval_cycles * cycle,
+        timing,
+        {part: once[part] + busy[part] for part in busy},
+        ends + later + n * chip.atomic_interval_cycles * cycle,
+        busy[limiter],
+        run(calm, kernel, distribution, values)[2].seconds,
     )
 
 
@@ -154,7 +190,8 @@ WAITS = {
 }
 """What warps wait for, by the stall's name."""
 OWN = {
-    "atomic unit of the L2": ("lg_throttle", "drain"),
+    ATOMIC_UNIT: ("lg_throttle", "drain"),
+    "slices of the L2": ("lg_throttle", "drain"),
     "load/store units": ("mio_throttle", "short_scoreboard", "lg_throttle"),
     "DRAM": ("long_scoreboard", "drain"),
 }
@@ -163,23 +200,11 @@ OWN = {
 
 def explanation(p: HistogramPoint) -> str:
     """Why the busiest part was not busy all the time: what else warps waited for."""
-    k, l2 = p.kernel, p.kernel.l2_utilization or 0.0
-    busy = {
-        "atomic unit of the L2": k.busiest_atomic_unit,
-        "load/store units": k.load_store_utilization,
-        "DRAM": k.dram_utilization,
-    }[p.limiter]
-    if p.limiter == "atomic unit of the L2" and l2 > 0.5 * busy:
-        room = k.stalls["lg_throttle"] / k.resident_warp_cycles
-        return (
-            f"the atomic unit is busy {busy:.0%} of the time, and the slices in front of it {l2:.0%}: both take about "
-            "as long for a sector, so that each waits for the other now and then, and warps for room in the store "
-            f"buffers ({room:.0%} of their time)"
-        )
+    k = p.kernel
     shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS if state not in OWN[p.limiter]}
     most = sorted(shares, key=lambda state: -shares[state])[:2]
     waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
-    return f"{p.limiter} busy {busy:.0%} of the time; warps also wait {waits}"
+    return f"{p.limiter} busy {p.least_s / k.seconds:.0%} of the time; warps also wait {waits}"
 
 
 def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
@@ -209,6 +234,14 @@ def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
             explain={p.label: explanation(p) for p in points},
             assumes="the busiest part never waits for the others",
         )
+        + gs.compare(
+            *([p.least_s * 1e6 for p in points], [p.calm_s * 1e6 for p in points]),
+            name="busiest part, where nothing waits",
+            quantity="time (µs)",
+            labels=labels,
+            tolerance=ENDS,
+            assumes="the same rates and next to no latencies; unless DRAM is the busiest, values that come at once",
+        )
     )
 
 
@@ -228,7 +261,9 @@ def draw(chip: gs.GPU, points: Sequence[HistogramPoint], n: int) -> Axes:
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[HistogramPoint], gs.Comparison]:
     whole = gs.load_gpu(gpu)
     chip = whole.slice(sms=min(SMS, whole.sms))
-    n = QUICK_N if quick else N
+    fit = gs.analytic.occupancy(chip, threads=THREADS, registers=REGISTERS, shared_bytes=4 * BINS)
+    wave = THREADS * VALUES * chip.sms * fit.blocks_per_sm
+    n = round((QUICK_N if quick else N) / wave) * wave  # whole waves: every SM gets as many blocks
     points = [measure(chip, kernel, *way) for kernel in (in_global, in_shared) for way in distributions(n).items()]
     print(f"{n:,} values, {BINS} bins, {chip.title}")
     table = compared(points)

@@ -10,7 +10,8 @@ As microbenchmarks do, the experiment runs every kernel at two lengths and takes
 and end of the block cancel. The law assumes that the schedulers have equally many warps, that these get their turns one
 after the other, and that nothing but the chains is issued. Four points show where that breaks: a short kernel as a
 whole, one warp more than there are schedulers, a greedy scheduler, which lets the youngest warps fall behind until they
-are alone, and a loop that is not unrolled. For each there is a better formula, and it is compared, too.
+are alone, and a loop that is not unrolled. For each there is a better formula, and it is compared, too; where the
+loop's warps all wait for their branches at once, that of a round in step.
 
     gpusim-des experiment ilp_vs_tlp --gpu h100-sxm --out out
 """
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 
 import gpusim_des as gs
+from gpusim_des.gpu import PIPE_FRACTION
 from gpusim_des.grid import WARP_SIZE
 
 GPU = "h100-sxm"
@@ -33,6 +35,7 @@ ILP = (1, 2, 4)
 WARPS, QUICK_WARPS = (1, 2, 3, 4, 5, 6, 7, 8), (1, 2, 4, 8)  # per scheduler
 LENGTH = 240  # multiply-adds of a thread in the shorter of two runs, a multiple of every ILP; the longer has twice that
 LAW = "min(rate, warps × ILP / latency)"
+TOLERANCE = 0.02
 ASSUMES = "warps in equal numbers and in turn, and nothing but the chains"
 QUANTITY = "warp instructions per cycle and SM"
 
@@ -162,9 +165,17 @@ def where_it_breaks(chip: gs.GPU, most: int) -> gs.Comparison:
     )
     label = f"{most * schedulers} warps, ILP {ilp}, loop"
     rows.append(Beyond(label, law(most * schedulers, ilp), better, rolled.throughput, why, together))
+    in_step = gs.compare(
+        most * schedulers * ilp / round_in_step(chip, most, ilp),
+        rolled.throughput,
+        name="a round of warps in step",
+        quantity=QUANTITY,
+        labels=[label],
+        assumes="one instruction of every warp after the other, and then the next",
+    )
 
     labels, simulated = [row.label for row in rows], [row.simulated for row in rows]
-    return gs.compare(
+    table = gs.compare(
         [row.law for row in rows],
         simulated,
         name=LAW,
@@ -180,6 +191,21 @@ def where_it_breaks(chip: gs.GPU, most: int) -> gs.Comparison:
         labels=labels,
         explain={row.label: row.why_not_better for row in rows},
     )
+    # Where the busiest part is busy all the time, it does not matter who is in step.
+    return table + in_step if rolled.throughput < (1 - TOLERANCE) * better else table
+
+
+def round_in_step(chip: gs.GPU, warps: int, ilp: int) -> float:
+    """Cycles of a round of the loop where a scheduler's warps take turns instruction by instruction.
+
+    A turn of all warps takes a cycle for each, or as long as their pipe does; an instruction that needs the result of
+    the one before waits for it, if that is longer. Where the multiply-adds' pipe is slower than the scheduler, the
+    first warp's next instruction finds a slot between them.
+    """
+    fp32, integer = (max(1.0, chip.pipe(pipe).sustained_interval / PIPE_FRACTION) for pipe in ("fp32", "int"))
+    chains = ilp * warps if fp32 == 1 else (ilp - 1) * warps * fp32 + 1
+    counted = max(warps * integer, chip.pipe("int").latency_cycles)  # the comparison, and the branch
+    return chains + 2 * counted + max(warps, chip.branch_latency_cycles)
 
 
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[IlpPoint], gs.Comparison]:

@@ -9,9 +9,11 @@ bandwidth over the whole range: λ (W + wait(λ)) = L.
 
 Little's law itself assumes a steady state and nothing else: with L, λ and W all taken from the simulated loads it holds
 at every point. The formula of the queue breaks close to ρ = 1, where it grows without end: no more loads can wait than
-there are lists, so that their number sets the wait, L / λ, and channels are never equally busy. Warps also issue in
-order, so that with several lists a load that could go waits for the list before it, and a little less is in flight
-than there are lists.
+there are lists. Mean value analysis of a closed queue knows their number, and gives the latency on both sides of the
+knee. Warps issue in order, so that with several lists a load that could go waits for the list before it, and less is in
+flight than there are lists; the closed queue therefore takes the number that was in flight. On a single channel loads
+that have waited for each other once come one by one ever after, as in a round of cars through one toll gate, and
+nobody waits until there are too many: the sharp knee is right there.
 
     gpusim-des experiment little_law --gpu h100-sxm --out out
 """
@@ -40,7 +42,7 @@ QUICK_SHAPES = ((1 / 4, 1), (3 / 4, 1), (1, 1), (1, 4))  # share of an SM's warp
 STEPS = 32  # loads of a list
 LINE_BYTES = 128
 LINES = 1 << 14
-STEEP, NEARLY_FULL = 0.95, 0.999  # utilisations: where a percent doubles the wait, and where M/D/1 has no meaning
+NEARLY_FULL = 0.999  # utilisation from which on M/D/1 has no meaning
 
 
 def walker(lists: int) -> gs.ThreadKernel:
@@ -80,8 +82,6 @@ class LoadPoint:
     """Loads issued in a cycle, all SMs: λ."""
     latency: float
     """From issue to use, mean: W."""
-    imbalance: float
-    """Busy time of the busiest channel over that of the mean, minus 1."""
 
     @property
     def label(self) -> str:
@@ -120,6 +120,13 @@ class Channels:
         """Latency under load by M/D/1."""
         return self.latency + float(gs.analytic.md1_wait(rho, self.service))
 
+    def closed(self, in_flight: float) -> float:
+        """Latency with a fixed number of loads in flight."""
+        if self.number == 1:
+            return max(self.latency, in_flight * self.service)
+        elsewhere = self.latency - self.service
+        return float(gs.analytic.closed_queue_seconds(round(in_flight), self.number, self.service, elsewhere))
+
     def gbs(self, per_cycle: float) -> float:
         """Loads per cycle as bandwidth."""
         return self.utilisation(per_cycle) * self.bandwidth_gbs
@@ -137,7 +144,7 @@ def simulate(chip: gs.GPU, warps: int, lists: int, sms: int) -> gs.Simulation:
     following = dev.to_device((WARP_SIZE * line[:, None] + lanes).astype(np.int32).ravel())
     rounds, end = dev.to_device(late.astype(np.int32)), dev.malloc(sms * warps * WARP_SIZE, np.int32)
     dev.forget_launches()
-    block = min(warps, chip.max_threads_per_block // WARP_SIZE)
+    block = max(w for w in range(1, chip.max_threads_per_block // WARP_SIZE + 1) if warps % w == 0)
     grid = sms * warps // block
     dev.launch(*(walker(lists), grid, block * WARP_SIZE, following, rounds, end), registers=16, count="declared")
     at = np.arange(lists * sms * warps)
@@ -167,7 +174,6 @@ def measure(chip: gs.GPU, warps: int, lists: int, sms: int) -> LoadPoint:
         float(under_way / (stop - start)),
         float(inside.sum() / (stop - start)),
         float((back - issued)[inside].mean()),
-        sim.kernels[0].busiest_channel / sim.kernels[0].dram_utilization - 1,
     )
 
 
@@ -177,14 +183,9 @@ def compared(points: Sequence[LoadPoint], dram: Channels) -> gs.Comparison:
     loaded = [p for p in points if dram.utilisation(p.per_cycle) < NEARLY_FULL]
 
     def few(p: LoadPoint) -> str:
-        return f"{p.flights / dram.number:.3g} lists for each channel cannot queue like endless random arrivals"
-
-    def steep(p: LoadPoint) -> str:
-        rho = dram.utilisation(p.per_cycle)
-        if rho < STEEP:
-            return few(p)
         return (
-            f"at ρ = {rho:.3f} the formula is steep: the busiest channel has {p.imbalance:.1%} more to do, and {few(p)}"
+            f"{p.flights / dram.number:.3g} lists for each channel cannot queue like endless random arrivals; the "
+            "formula that knows their number is compared, too"
         )
 
     table = (
@@ -216,6 +217,14 @@ def compared(points: Sequence[LoadPoint], dram: Channels) -> gs.Comparison:
             labels=labels,
             assumes="a steady state",
         )
+        + gs.compare(
+            [dram.closed(p.in_flight) for p in points],
+            [p.latency for p in points],
+            name="latency + wait of a closed queue" if dram.number > 1 else "max(latency, loads × service)",
+            quantity="latency under load (cycles)",
+            labels=labels,
+            assumes="as many loads as are in flight, each to a random channel",
+        )
     )
     if loaded:  # a single channel can be full from a few warps on
         table += gs.compare(
@@ -224,7 +233,7 @@ def compared(points: Sequence[LoadPoint], dram: Channels) -> gs.Comparison:
             name="latency + M/D/1 wait",
             quantity="latency under load (cycles)",
             labels=[p.label for p in loaded],
-            explain={p.label: steep(p) for p in loaded},
+            explain={p.label: few(p) for p in loaded},
             assumes="random arrivals without end",
         )
     return table
@@ -300,6 +309,10 @@ def draw_wait(points: Sequence[LoadPoint], dram: Channels, chip: gs.GPU) -> Axes
         linewidth=2,
         label="latency and wait of M/D/1",
     )
+    flights = range(1, max(p.flights for p in points) + 1)
+    closed = [dram.closed(n) for n in flights]
+    busy = [100 * dram.utilisation(n / c) for n, c in zip(flights, closed, strict=True)]
+    ax.plot(busy, closed, color=palette.kernel_color(3), linewidth=2, linestyle=":", label="and of a closed queue")
     ax.plot(
         [100 * dram.utilisation(p.per_cycle) for p in shown],
         [p.latency for p in shown],

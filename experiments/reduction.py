@@ -7,8 +7,10 @@ adds two values while it loads: half of the threads, which only loaded, vanish. 
 (6) The block's size is a constant: no loop is left. (7) Each thread adds many values first, in as few blocks as fit at
 once: the tree is a small part of the work, and loads that do not wait for each other keep DRAM busy.
 
-Only (7) is limited by DRAM, as the formula assumes. The table says what limits the others. Passes in shared memory and
-barriers follow from the tree: log2(threads) steps of two loads and a store for each active warp, in (2) times its
+Only (7) is limited by DRAM, as the formula assumes. The table says what limits the others: the busiest part, which is
+that of the scheduler with the first warp of each block, for that warp works longest; and waiting. Where nothing waits,
+on a chip with the same rates and next to no latencies, the busiest part is all that remains. Passes in shared memory
+and barriers follow from the tree: log2(threads) steps of two loads and a store for each active warp, in (2) times its
 conflicts. As many passes are saved from (1) to (2) by fewer warps as conflicts cost.
 
     gpusim-des experiment reduction --gpu h100-sxm --out out
@@ -25,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gpusim_des as gs
+from gpusim_des.timing.hbm import MIX_WINDOW
+from gpusim_des.trace import LINE_BYTES, OpClass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +37,7 @@ GPU = "h100-sxm"
 SMS = 2
 N, QUICK_N = 1 << 20, 1 << 18
 THREADS, REGISTERS = 256, 32
+ENDS = 0.12  # of the time: warps of a block that are few at the end of its tree leave the busiest part idle
 TREE = (128, 64)
 """Steps of a block before the last warp."""
 LAST = (32, 16, 8, 4, 2, 1)
@@ -215,9 +220,11 @@ class ReductionPoint:
     dram_s: float
     """Latency + 4 n / bandwidth."""
     least_s: float
-    """Latency + what the busiest part takes."""
+    """What the busiest part takes."""
     limiter: str
     nbytes: int
+    calm_s: float
+    """Time where nothing waits."""
 
     @property
     def gbs(self) -> float:
@@ -246,7 +253,7 @@ def tree(number: int) -> tuple[int, int]:
     return 1 + (len(steps) if number < 5 else len(TREE)), 3 * passes + THREADS // 32 + 1
 
 
-def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
+def run(chip: gs.GPU, name: str, n: int) -> tuple[gs.Launch, gs.KernelTiming]:
     """Run one kernel, check its sums and simulate it."""
     kernel, per_thread = VARIANTS[name]
     values = np.random.default_rng(0).random(n, dtype=np.float32)
@@ -262,24 +269,40 @@ def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
     launch = dev.launch(kernel, blocks, THREADS, *arguments, registers=REGISTERS)
     if not np.isclose(dev.to_host(sums).sum(dtype=np.float64), values.sum(dtype=np.float64), rtol=1e-5):
         raise AssertionError(f"{name}: the sum differs from NumPy's: this is a bug of the simulator")
-    counters = launch.counters
+    return launch, dev.simulate(caches="off", detail="kernel").kernels[0]
+
+
+def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
+    """Count, simulate as it is and where nothing waits, and ask the formulas."""
+    launch, kernel = run(chip, name, n)
+    _, calm = run(gs.experiment.without_waits(chip), name, n)
+    counters, blocks = launch.counters, launch.config.blocks
+    # Every first warp of a block works longest, and all of them are on the first scheduler of their SM.
+    first = [warp.stream for warp in launch.trace.block(0)[:: chip.sub_partitions]]
+    busiest = {op.label: blocks * chip.sub_partitions * sum(s.count([op]) for s in first) for op in OpClass}
+    # A block writes its sum. Where its threads read a value or two, DRAM has always turned between reads and writes.
+    written = blocks * chip.dram_granule_bytes
+    often = 4 * n <= MIX_WINDOW * LINE_BYTES * blocks
     limits = gs.analytic.roofline(
         chip,
-        instructions=counters.instruction_mix,
+        instructions=busiest,
         load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
-        dram_bytes=4 * n,
+        dram_bytes=4 * n + written,
+        kind="mixed" if often else "read",
     )
+    dram_s = 4 * n / gs.analytic.roofs(chip).memory["DRAM"]
     once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
     return ReductionPoint(
         name,
         counters.barriers / blocks,
         counters.shared_wavefronts / blocks,
         *tree(int(name[0])),
-        dev.simulate(caches="off", detail="kernel").kernels[0],
-        once + limits.ceilings["DRAM"],
-        once + limits.seconds,
+        kernel,
+        once + dram_s,
+        limits.seconds,
         limits.limiter,
         4 * n,
+        calm.seconds,
     )
 
 
@@ -289,7 +312,7 @@ def explanation(p: ReductionPoint) -> str:
     shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS}
     most = sorted(shares, key=lambda state: -shares[state])[:2]
     waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
-    return f"busiest: {p.limiter}, {p.least_s / k.seconds:.0%} of the time with latency; warps wait {waits}"
+    return f"busiest: {p.limiter}, {p.least_s / k.seconds:.0%} of the time; warps wait {waits}"
 
 
 def compared(points: Sequence[ReductionPoint]) -> gs.Comparison:
@@ -318,6 +341,14 @@ def compared(points: Sequence[ReductionPoint]) -> gs.Comparison:
             labels=labels,
             explain=why,
             assumes="DRAM is the limit and always busy",
+        )
+        + gs.compare(
+            *([p.least_s * 1e6 for p in points], [p.calm_s * 1e6 for p in points]),
+            name="busiest part, where nothing waits",
+            quantity="time (µs)",
+            labels=labels,
+            tolerance=ENDS,
+            assumes="the same rates and next to no latencies",
         )
     )
 

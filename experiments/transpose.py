@@ -8,6 +8,7 @@ all banks, and the transpose is as fast as a copy.
 Time = start and latency + the longer of DRAM (sectors × 32 bytes / bandwidth) and load/store unit (a cycle for a pass).
 It assumes that nothing is moved twice or merged, caches="off", that DRAM is as fast for reads and writes apart as for
 both mixed, that addresses are spread over the channels, and that enough is under way to keep the busiest part busy.
+On a chip with the same rates, next to no latencies and room in every queue that is so, and little else is left.
 With caches the naive kernels come closer: the L2 collects a sector from eight warps, and the L1 keeps what is read.
 
     gpusim-des experiment transpose --gpu h100-sxm --out out
@@ -33,6 +34,8 @@ SMS = 2
 N, QUICK_N = 768, 320
 TILE, ROWS = 32, 8
 REGISTERS = 32
+FAST = 16  # times as fast: DRAM that is no limit
+ENDS = 0.12  # of the time: blocks start and end, and two parts that are about as busy take turns
 LOADED_BYTES = 16
 """Of a thread: four loads before its first store."""
 
@@ -102,6 +105,11 @@ class TransposePoint:
     formula: tuple[int, int, int]
     kernel: gs.KernelTiming
     formula_s: float
+    """Start and latency, and what the busiest part takes."""
+    least_s: float
+    """What it takes."""
+    calm_s: float
+    """Simulated where nothing waits."""
     limiter: str
     useful_bytes: int
 
@@ -119,16 +127,22 @@ def ideal(chip: gs.GPU) -> gs.GPU:
     )
 
 
-def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
+def run(chip: gs.GPU, name: str, n: int, caches: Caches) -> tuple[gs.Launch, gs.KernelTiming]:
     """Run one kernel, check its result and simulate it."""
-    kernel, (loaded, stored, passes) = VARIANTS[name]
     dev, x = gs.Device(chip), np.arange(n * n, dtype=np.float32)
     a, c = dev.to_device(x), dev.malloc(n * n, np.float32)
     dev.forget_launches()
-    launch = dev.launch(kernel, (n // TILE, n // TILE), (TILE, ROWS), a, c, n, registers=REGISTERS)
+    launch = dev.launch(VARIANTS[name][0], (n // TILE, n // TILE), (TILE, ROWS), a, c, n, registers=REGISTERS)
     wanted = x.reshape(n, n) if name == "copy" else x.reshape(n, n).T
     if not (dev.to_host(c).reshape(n, n) == wanted).all():
         raise AssertionError(f"{name}: results differ from NumPy's: this is a bug of the simulator")
+    return launch, dev.simulate(caches=caches, detail="kernel").kernels[0]
+
+
+def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
+    """Count, simulate as it is and where nothing waits, and ask the formulas."""
+    (loaded, stored, passes) = VARIANTS[name][1]
+    launch, kernel = run(chip, name, n, caches)
     counters = launch.counters
     tile = [counts for site, counts in counters.accesses.items() if (site.memory, site.operation) == ("shared", "load")]
     tile_passes = sum(counts.wavefronts for counts in tile) / max(1, sum(counts.requests for counts in tile))
@@ -146,15 +160,20 @@ def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
         kind="mixed",
     )
     once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
+    calm = gs.experiment.without_waits(chip)
+    if limits.limiter != "DRAM":  # nor for rows: all warps would read at one time, and turn their tiles at another
+        calm = calm.replace(dram_bandwidth=FAST * chip.dram_bandwidth_bytes_per_s)
     return TransposePoint(
         name,
         caches,
         (counters.load_sectors_per_request, counters.store_sectors_per_request, tile_passes),
         (loaded, stored, passes),
-        dev.simulate(caches=caches, detail="kernel").kernels[0],
+        kernel,
         once + limits.seconds,
+        limits.seconds,
+        kernel.seconds if caches == "on" else run(calm, name, n, caches)[1].seconds,
         limits.limiter,
-        2 * x.nbytes,
+        2 * 4 * n * n,
     )
 
 
@@ -212,7 +231,15 @@ def compared(chip: gs.GPU, points: Sequence[TransposePoint]) -> gs.Comparison:
         explain={p.label: explanation(chip, p) for p in points},
         assumes="nothing is moved twice or merged, and the busiest part never waits",
     )
-    return sum(counts, start=counts.pop(0)) + time
+    calm = gs.compare(
+        *([p.least_s * 1e6 for p in off], [p.calm_s * 1e6 for p in off]),
+        name="max(DRAM, load/store unit), where nothing waits",
+        quantity="time (µs)",
+        labels=[p.label for p in off],
+        tolerance=ENDS,
+        assumes="the same rates and next to no latencies; for the load/store unit, rows that come at once",
+    )
+    return sum(counts, start=counts.pop(0)) + time + calm
 
 
 def draw(chip: gs.GPU, points: Sequence[TransposePoint], n: int) -> Axes:

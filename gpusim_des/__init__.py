@@ -4,7 +4,8 @@ Write a kernel, launch it on a `Device`, and see why it is fast or slow: ``dev.l
 counts what a GPU would do, ``dev.simulate`` plays that on a discrete-event model of the chip.
 """
 
-from gpusim_des import analytic, experiment, views
+from gpusim_des import analytic, cuda, experiment, views
+from gpusim_des.advice import Advice
 from gpusim_des.comparison import Comparison, ComparisonRow, compare
 from gpusim_des.device import Device
 from gpusim_des.errors import (
@@ -47,6 +48,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU",
+    "Advice",
     "Block",
     "BlockKernel",
     "BoundsError",
@@ -91,6 +93,7 @@ __all__ = [
     "block_kernel",
     "cdiv",
     "compare",
+    "cuda",
     "experiment",
     "kernel",
     "launch",

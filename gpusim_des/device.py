@@ -11,6 +11,7 @@ import numpy as np
 from gpusim_des.device_streams import StreamFace
 from gpusim_des.device_work import Done, Work
 from gpusim_des.errors import CycleLimitError, DeviceMemoryError, LaunchError, SimulationInterrupted, StreamError
+from gpusim_des.functional.array_view import ArrayView, base_of, simplest
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executor import Sampling, execute
@@ -19,6 +20,8 @@ from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.sampling import SampleSize, checked
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.source import caller
+from gpusim_des.functional.thread_kernel import ThreadKernel
+from gpusim_des.functional.watched import Watched, Which, watched
 from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
 from gpusim_des.launched import Launch
@@ -90,6 +93,9 @@ class Device(StreamFace):
         stream: Stream | None = None,
         count: Counting = "auto",
         vectorize: bool | None = None,
+        interpret: bool = False,
+        only_thread: Which = None,
+        only_block: Which = None,
         sample: SampleSize | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Launch:
@@ -98,7 +104,7 @@ class Device(StreamFace):
         Parameters
         ----------
         kernel
-            A function marked with `kernel` (thread style) or `block_kernel` (block style).
+            A function marked with `kernel` (thread style), `block_kernel` (block style) or `cuda.jit` (Numba's style).
         grid, block
             Blocks in the grid and threads in a block: a number or a tuple (x, y, z).
         args
@@ -118,6 +124,12 @@ class Device(StreamFace):
         vectorize
             For thread style: ``None`` runs many threads at once where the kernel allows it, ``False`` one after the
             other (the reference, a thousand times slower), ``True`` refuses a kernel that cannot be vectorized.
+        interpret
+            Run thread by thread, as ``vectorize=False``, so that ``breakpoint()`` in the kernel stops in Python's
+            debugger, where the thread's variables are plain numbers and arrays.
+        only_thread, only_block
+            With `interpret`: the thread of each block, and the block, whose ``print`` and ``breakpoint()`` take effect,
+            as a linear number or a tuple (x, y, z). All threads run, so the results are right.
         sample
             ``None`` executes all blocks. A number of waves (as many blocks as the GPU holds at a time), at least 6, or
             ``"auto"`` executes a part of them and estimates the rest, with bounds of the errors: counters here, times
@@ -129,7 +141,8 @@ class Device(StreamFace):
         Raises
         ------
         LaunchError
-            For a launch that the GPU would refuse, also because not one of its blocks fits on an SM. For a sample of a
+            For a launch that the GPU would refuse, also because not one of its blocks fits on an SM; for a watched
+            thread that it does not have. For a sample of a
             kernel that uses results of atomic operations, by which blocks depend on each other.
         KernelError
             For a wrong kernel; `BoundsError`, `MaskError` and `DeadlockError` are its kinds.
@@ -143,6 +156,8 @@ class Device(StreamFace):
         if count not in get_args(Counting):
             raise ValueError(f"count = {count!r}: possible are {', '.join(map(repr, get_args(Counting)))}")
         config = LaunchConfig.of(grid, block, self.gpu.max_threads_per_block)
+        watching = watched(config, only_block, only_thread)
+        self._check_interpret(kernel, interpret, vectorize, watching)
         if not isinstance(dynamic_shared, int | np.integer) or dynamic_shared < 0:
             raise LaunchError(f"dynamic_shared = {dynamic_shared!r}: a whole number of bytes, at least 0")
         used = ASSUMED_REGISTERS if registers is None else registers
@@ -151,7 +166,7 @@ class Device(StreamFace):
         shape = config.threads_per_block, int(used), int(dynamic_shared)
         if occupancy(self.gpu, *shape).blocks_per_sm == 0:  # and refuses what is beyond a limit of its own
             raise LaunchError(f"too many resources requested for launch of {kernel.name!r}: {misfit(self.gpu, *shape)}")
-        arguments = kernel.bind(args)
+        arguments = {name: _simplest(value) for name, value in kernel.bind(args).items()}
         for name, value in arguments.items():
             self._check_argument(kernel, name, value)
         self._refuse_launch_from_kernel(kernel)
@@ -162,6 +177,9 @@ class Device(StreamFace):
             self.gpu.shared_bytes_per_block, self.gpu.shared_bytes_per_block_optin, int(dynamic_shared)
         )
         sampling = self._sampling(sample, shape)
+        bases = map(base_of, arguments.values())
+        arrays = tuple(array for array in bases if isinstance(array, DeviceArray))
+        types = frozenset(array.dtype.name for array in arrays)
         site = caller()
 
         def run(number: int) -> Done:
@@ -176,7 +194,8 @@ class Device(StreamFace):
                     shared_limits=limits,
                     assumptions=assumed,
                     progress=progress,
-                    vectorize=vectorize,
+                    vectorize=False if interpret else vectorize,
+                    watched=watching,
                     sampling=sampling,
                     watch_writes=any(array.missing is not None for array in self._memory.live),
                 )
@@ -190,15 +209,34 @@ class Device(StreamFace):
                 did.vectorized,
                 incomplete=did.incomplete,
                 unsampled=did.unsampled,
+                gpu=self.gpu,
+                kernel=kernel,
+                array_types=types,
             )
             return Done(LaunchKernel(number, trace=did.trace, line=site.line), did.uses, done, notes=did.notes)
 
-        arrays = tuple(value for value in arguments.values() if isinstance(value, DeviceArray))
         done = self._host.issue(where, Work(f"kernel {kernel.name!r}", site, arrays, run))
         if done is not None and done.launch is not None:
             return done.launch
         empty = KernelTrace(kernel.name, config, registers=int(used), assumptions=assumed)
-        return Launch(kernel.name, config, Counters(), empty, captured=True)
+        return Launch(kernel.name, config, Counters(), empty, captured=True, gpu=self.gpu, kernel=kernel)
+
+    @staticmethod
+    def _check_interpret(kernel: KernelFunction, interpret: bool, vectorize: bool | None, watching: Watched) -> None:
+        if not isinstance(interpret, bool):
+            raise LaunchError(f"interpret = {interpret!r}: give True or False")
+        if interpret and vectorize:
+            raise LaunchError("interpret = True and vectorize = True: one asks for thread by thread, the other for not")
+        if watching != Watched() and not interpret:
+            raise LaunchError(
+                "only_thread and only_block pick whose print and breakpoint() take effect where threads run one by "
+                "one: give interpret=True as well"
+            )
+        if interpret and not isinstance(kernel, ThreadKernel):
+            raise LaunchError(
+                f"interpret = True for block kernel {kernel.name!r}: it runs all threads of a block at once, and has "
+                "no single ones; print and breakpoint() in it see arrays with one entry per thread"
+            )
 
     def _sampling(self, sample: SampleSize | None, shape: tuple[int, int, int]) -> Sampling | None:
         """What the choice of a sample depends on; `shape`: threads, registers per thread, dynamic shared memory."""
@@ -221,14 +259,14 @@ class Device(StreamFace):
             )
 
     def _check_argument(self, kernel: KernelFunction, name: str, value: object) -> None:
-        if isinstance(value, DeviceArray):
-            self._check(value)
+        if isinstance(value, DeviceArray | ArrayView):
+            self._check(base_of(value))
         elif isinstance(value, np.ndarray) and value.ndim:
             raise DeviceMemoryError(
                 f"argument {name!r} of kernel {kernel.name!r} is a host array: "
                 f"copy it first, {name} = dev.to_device({name})"
             )
-        elif isinstance(value, list | tuple):
+        elif isinstance(value, list) or (isinstance(value, tuple) and kernel.takes_thread):
             raise DeviceMemoryError(
                 f"argument {name!r} of kernel {kernel.name!r} is a {type(value).__name__} on the host: copy it "
                 f"first, {name} = dev.to_device({name}), or pass its numbers one by one"
@@ -300,7 +338,11 @@ class Device(StreamFace):
             )
         except (CycleLimitError, SimulationInterrupted) as stop:
             if isinstance(stop.partial, Timeline):
-                stop.partial = Simulation(stop.partial, used)
+                stop.partial = Simulation(stop.partial, used, tuple(self.launches))
             raise
         self._event_times_fs = dict(timeline.event_times)
-        return Simulation(timeline, used)
+        return Simulation(timeline, used, tuple(self.launches))
+
+
+def _simplest(value: object) -> object:
+    return simplest(value) if isinstance(value, ArrayView) else value

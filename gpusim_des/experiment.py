@@ -18,7 +18,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from gpusim_des.comparison import Comparison
 from gpusim_des.errors import SimError
-from gpusim_des.gpu.schema import suggest
+from gpusim_des.gpu import GPU
+from gpusim_des.gpu.schema import PIPE_CLASSES, suggest
 
 Main = Callable[..., tuple[Any, Comparison]]
 """An experiment: its numbers, in whatever form they have, and formula beside simulation."""
@@ -150,6 +151,36 @@ def title(name: str) -> str:
     """
     text = (experiments_folder() / f"{name}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+
+
+def without_waits(chip: GPU) -> GPU:
+    """Return the chip as it would be if every answer came at once, to see whether waiting is all that a formula misses.
+
+    Rates stay: pipes, load/store units, atomic units, L2 and DRAM do as much in a second as before, and the same number
+    of blocks fits. Latencies are a few cycles (40 to DRAM and back), blocks start and end in no time, queues and store
+    buffers have room for all, and warps take turns. A kernel's time there is the work of its busiest part, or the
+    formula for that is wrong.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> calm = without_waits(load_gpu("tiny"))
+    >>> calm.dram_latency_cycles, calm.pipe("fp32").latency_cycles, calm.dram_bandwidth_bytes_per_s
+    (40, 1, 64000000000)
+    """
+    pipes = {f"{pipe}_latency_cycles": 1 for pipe in PIPE_CLASSES if pipe != "branch"}
+    cycles = {"l1": 10, "l2": 20, "l2_far": 21, "dram": 40, "branch": 1, "barrier": 0, "shared": 1, "shuffle": 1}
+    return chip.replace(
+        title=chip.title,
+        scheduler_policy="lrr",
+        block_start_cycles=0,
+        block_end_cycles=0,
+        dispatch_interval="1 ps",
+        store_buffer="1 MiB",
+        load_store_queue_depth=64,
+        **pipes,
+        **{f"{what}_latency_cycles": number for what, number in cycles.items()},
+    )
 
 
 def script(main: Main, **more: str) -> None:

@@ -76,7 +76,7 @@ def launch(
     for number, value in enumerate(args):
         if isinstance(value, np.ndarray) and value.ndim:
             hosts.setdefault(id(value), (names[number] if number < len(names) else f"#{number + 1}", value))
-    _refuse_views_of_one_array(list(hosts.values()))
+    refuse_views_of_one_array(list(hosts.values()))
     copies = {key: dev.to_device(host, name) for key, (name, host) in hosts.items()}
     arguments = [copies.get(id(value), value[()] if isinstance(value, np.ndarray) else value) for value in args]
     done = dev.launch(kernel, grid, block, *arguments, **options)
@@ -98,7 +98,8 @@ def _same(host: HostArray, array: DeviceArray) -> bool:
     return np.array_equal(before, array.flat.view(np.uint8))
 
 
-def _refuse_views_of_one_array(hosts: list[tuple[str, HostArray]]) -> None:
+def refuse_views_of_one_array(hosts: list[tuple[str, HostArray]]) -> None:
+    """Refuse arguments, each a name and an array, that are different views of the same memory."""
     for (first, a), (second, b) in combinations(hosts, 2):
         if np.shares_memory(a, b):
             raise DeviceMemoryError(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from gpusim_des.advice import Advice, KernelFacts, launch_advice
+from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
+from gpusim_des.gpu import GPU
 from gpusim_des.grid import LaunchConfig
+from gpusim_des.source_view import SourceView
 from gpusim_des.trace import KernelTrace, Sample
 
 
@@ -25,6 +29,60 @@ class Launch:
     """Arrays that are poison where a sample left out what the kernel would have written."""
     unsampled: str = ""
     """Why all blocks were executed, although a sample was asked for."""
+
+    gpu: GPU | None = field(default=None, repr=False)
+    """The GPU that it was launched on."""
+    kernel: KernelFunction | None = field(default=None, repr=False)
+    """The kernel."""
+    array_types: frozenset[str] = field(default=frozenset(), repr=False)
+    """Element types of the device arrays among its arguments."""
+
+    def advice(self) -> list[Advice]:
+        """Find what costs this launch time, worst first: counters alone tell; `Simulation.advice` knows times as well.
+
+        Each `Advice` has the check's name, the source line and its text, the figure and the ideal, one remedy, and an
+        estimated share of the time; printed it is one line.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import gpusim_des as gs
+        >>> @gs.block_kernel
+        ... def copy_column(blk, a, b):
+        ...     i = blk.bx * blk.bdx + blk.tx
+        ...     blk.store(b, i, blk.load(a, 1024 * (i % 1024)))
+        >>> dev = gs.Device("tiny")
+        >>> a, b = dev.to_device(np.zeros(1 << 20, np.float32)), dev.malloc(2048, np.float32)
+        >>> first = dev.launch(copy_column, 8, 256, a, b).advice()[0]
+        >>> first.check, first.figure, first.ideal
+        ('uncoalesced', 32.0, 4.0)
+        >>> print(first.finding)
+        Load of a at line 4: 32 sectors per request (ideal 4); neighbouring lanes are 4,096 bytes apart
+        """
+        return launch_advice(self.facts)
+
+    @property
+    def facts(self) -> KernelFacts:
+        """What advice is made from; raises `ValueError` for a launch that was made without a GPU."""
+        if self.gpu is None:
+            raise ValueError(f"launch of {self.name!r} without a GPU: advice needs one; launch it with Device.launch")
+        return KernelFacts(
+            self.name,
+            self.config,
+            self.counters,
+            self.gpu,
+            self.trace.registers,
+            self.trace.shared_bytes,
+            self.array_types,
+        )
+
+    def source(self) -> SourceView:
+        """Return the kernel's source with what its warps did beside each line: print it, or take ``rows()``.
+
+        Sums over the lines equal the launch's counters; of a sampled launch both are estimates, rounded by themselves.
+        """
+        function = None if self.kernel is None else self.kernel.function
+        return SourceView.of(self.name, function, self.counters)
 
     @property
     def sample(self) -> Sample | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
 
+from gpusim_des.advice import Advice, program_advice
+from gpusim_des.functional.counters import Counters
+from gpusim_des.launched import Launch
+from gpusim_des.source_view import SourceView
 from gpusim_des.timeline import FS_PER_S, KernelTiming, Operation, Overlap, Timeline, WaitStep, overlap, why
 
 
@@ -18,10 +22,13 @@ class Simulation:
         Who did what when (contract 2); views read it.
     engine
         The engine that ran: ``"simpy"`` or ``"compiled"``.
+    launches
+        The launches of its kernels, by their numbers; empty where traces were played without a device.
     """
 
     timeline: Timeline
     engine: str
+    launches: tuple[Launch, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def seconds(self) -> float:
@@ -61,6 +68,41 @@ class Simulation:
         See `gpusim_des.timeline.why`, which also says what is raised.
         """
         return why(self.timeline, warp, cycle, block=block, kernel=kernel)
+
+    def advice(self) -> list[Advice]:
+        """Find what costs the program time, worst first; shares are of the whole program.
+
+        Beside what `Launch.advice` finds in each kernel, weighted with the kernel's time, it finds what only times
+        tell: occupancy that registers or shared memory keep low where latency is not hidden, programs bound by
+        launches, copies of pageable memory that were meant to be asynchronous, overlap that could not happen and why,
+        and a host that goes on working without waiting for the device. Printed, each is one line.
+        """
+        return program_advice(self.timeline, [None if launch.gpu is None else launch.facts for launch in self.launches])
+
+    def source(self, kernel: int = 0) -> SourceView:
+        """Return a kernel's source with, beside each line, what its warps did there and what they waited for.
+
+        A warp's cycles belong to the line of the instruction that it issues next; after the last one, to that one's.
+        All states together add up to the kernel's ``resident_warp_cycles``, those of one state to its ``stalls``.
+
+        Parameters
+        ----------
+        kernel
+            Position among `kernels`.
+
+        Raises
+        ------
+        IndexError
+            If there is no such kernel.
+        """
+        if not -len(self.kernels) <= kernel < len(self.kernels):
+            raise IndexError(f"kernel = {kernel}: this simulation has {len(self.kernels)} kernels, counted from 0")
+        timing = self.kernels[kernel]
+        if timing.number >= len(self.launches):
+            return SourceView.of(timing.name, None, Counters(), timing.line_stalls)
+        launch = self.launches[timing.number]
+        function = None if launch.kernel is None else launch.kernel.function
+        return SourceView.of(timing.name, function, launch.counters, timing.line_stalls)
 
     def save_trace(self, path: str | PathLike[str]) -> None:
         """Write a Chrome trace: opens in Perfetto and chrome://tracing; a name ending in .gz is compressed."""

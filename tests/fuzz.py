@@ -107,10 +107,11 @@ def watch_worker(command: list[str], environment: dict[str, str], heard: Callabl
         return f"{now}: exit {process.returncode}\n{complaints.read().decode()}" if process.returncode else ""
 
 
-def fuzz(begin: int, count: int, *, check: bool = False) -> tuple[Counter[str], str]:
+def fuzz(begin: int, count: int, *, first: int = 0, check: bool = False) -> tuple[Counter[str], str]:
     """Play programs in another process; returns how they ended, and what went wrong."""
     ends: Counter[str] = Counter()
-    command = [sys.executable, "-m", "tests.fuzz", "--worker", "--seed", str(begin), "--programs", str(count)]
+    command = [sys.executable, "-m", "tests.fuzz", "--worker", "--seed", str(begin)]
+    command += ["--first", str(first), "--programs", str(count)]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"} if check else dict(os.environ)
     wrong = watch_worker(command, environment, lambda end: ends.update([end]))
     return ends, wrong
@@ -128,7 +129,7 @@ def main() -> int:
     if asked.worker:
         return work(asked.seed, asked.first, asked.first + asked.programs)
     began = time.perf_counter()
-    ends, wrong = fuzz(asked.seed, asked.programs, check=asked.checked)
+    ends, wrong = fuzz(asked.seed, asked.programs, first=asked.first, check=asked.checked)
     for end, count in sorted(ends.items()):
         print(f"{count:7,} {end}")
     print(wrong or f"{sum(ends.values()):,} programs, none of which went wrong ({time.perf_counter() - began:.0f} s)")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from bisect import bisect_left
+from collections import Counter, defaultdict
 from itertools import pairwise
 
 from gpusim_des.gpu import GPU
@@ -27,6 +28,22 @@ def check_states(case: Case, timeline: Timeline) -> None:
     assert {state: cycles for state, cycles in kernel.stalls.items() if cycles} == dict(sums)
     assert kernel.stalls["selected"] == kernel.warp_instructions
     assert kernel.warp_instructions == sum(len(program) for block in case.blocks for program in block)
+    assert kernel.line_stalls == states_by_line(timeline)
+
+
+def states_by_line(timeline: Timeline, kernel: int = 0) -> dict[int, dict[str, int]]:
+    """Warp-cycles by source line and state, from the histories of all warps: of the instruction that is issued next."""
+    sums: dict[int, Counter[str]] = defaultdict(Counter)
+    for history in timeline.warps:
+        if history.kernel != kernel:
+            continue
+        issued = [issue.cycle for issue in history.issues]
+        for span in history.states:
+            for cycle in range(span.start_cycle, span.end_cycle):
+                following = min(bisect_left(issued, cycle), len(issued) - 1)
+                line = history.issues[following].line if issued else 0
+                sums[line][span.state.suffix] += 1
+    return {line: dict(states) for line, states in sums.items()}
 
 
 def area(customers: list[tuple[int, int]]) -> int:

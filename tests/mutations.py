@@ -90,6 +90,7 @@ MUTATIONS = (
     ),
     Mutation("I6 the last copy of a phase", ResidentBlock, "copy_complete", "cycle >=", "cycle <"),
     Mutation("I7 branches after loads", Warp, "plan", "(_BRANCH, self.branch_until),\n", ""),
+    Mutation("I7 the line that issues next", WarpScheduler, "account", "[warp.next]", "[max(0, warp.next - 1)]"),
     Mutation("M1 a whole cycle for a part", MemoryUnit, "_perform", "-(-end // 4)", "end // 4 + 1"),
     Mutation("M2 first in, first out", L1, "look_up", "cache.touch(number)", "cache.peek(number)"),
     Mutation("M2 no wait for what is on its way", L1, "look_up", "if line.fills:", "if False:"),

@@ -103,7 +103,11 @@ def chain(length: int) -> list[Part]:
 
 
 def warp(*parts: Part) -> WarpTrace:
-    instructions = [Instruction(p.kind, p.deps, p.lanes, p.quarters, operand=p.operand, passes=p.passes) for p in parts]
+    instructions = [
+        # Several instructions share a line, and some have none.
+        Instruction(p.kind, p.deps, p.lanes, p.quarters, line=index // 2 % 5, operand=p.operand, passes=p.passes)
+        for index, p in enumerate(parts)
+    ]
     return WarpTrace.of(instructions, [p.sectors for p in parts if p.kind in GLOBAL_OPS])
 
 

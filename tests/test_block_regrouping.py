@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -328,8 +329,19 @@ def test_declared_counts_are_those_of_auto_without_the_operators(steps: list[Ste
     arrays = [host, np.zeros((3, 48), np.int32), np.zeros((3, 48), np.int32)]
     _, (auto, _) = run(interpreter(steps), 3, 48, arrays, at_once=3)
     _, (declared, _) = run(interpreter(steps), 3, 48, arrays, at_once=3, count="declared")
+    of_instructions = {"warp_instructions", "active_lanes", "instruction_mix", "branches", "lines"}
+    of_instructions |= {
+        "idle_warps",
+        *(f"{what}_instructions" for what in ("idle_warp", "lone_warp", "behind_barrier")),
+    }
     for name in auto:
-        if name not in ("warp_instructions", "active_lanes", "instruction_mix", "branches"):
+        if name not in of_instructions:
             assert declared[name] == auto[name], name
     operators = {"int", "conversion", "sfu", "branch", "exit"}
-    assert {k: v for k, v in auto["instruction_mix"].items() if k not in operators} == declared["instruction_mix"]
+
+    def declared_only(mix: Counter[str]) -> dict[str, int]:
+        return {label: count for label, count in mix.items() if label not in operators}
+
+    assert declared_only(auto["instruction_mix"]) == declared["instruction_mix"]
+    for site, counts in declared["lines"].items():
+        assert declared_only(auto["lines"][site].instruction_mix) == declared_only(counts.instruction_mix)

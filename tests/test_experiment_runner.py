@@ -149,3 +149,24 @@ def test_all_quick_ends_with_one_table(tmp_path: Path, capsys: pytest.CaptureFix
     assert {line.split()[-1] for line in table[1:]} <= {"pass", "explained"}
     for name in experiment.list_experiments():
         assert {f"{name}.csv", f"{name}.json", f"{name}.png"} <= {p.name for p in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize(("warps", "cycles"), [(1, 100), (2, 100), (4, 200)])
+def test_where_nothing_waits_only_work_takes_time(warps: int, cycles: int) -> None:
+    """``tiny``: two schedulers of an SM issue an instruction a cycle; as it is, a lone warp needs four for each."""
+
+    @gs.block_kernel
+    def chain(blk: gs.Block, length: int) -> None:
+        blk.compute(length)
+
+    def more(gpu: gs.GPU) -> int:
+        taken = []
+        for length in (100, 200):
+            dev = gs.Device(gpu)
+            dev.launch(chain, 1, 32 * warps, length)
+            taken.append(dev.simulate().kernels[0].cycles)
+        return taken[1] - taken[0]
+
+    tiny = gs.load_gpu("tiny").slice(sms=1)
+    assert more(gs.experiment.without_waits(tiny)) == cycles
+    assert more(tiny) == 400

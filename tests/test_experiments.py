@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import gpusim_des as gs
 from gpusim_des.experiment import list_experiments, load
 from gpusim_des.gpu import list_gpus
 
@@ -126,6 +127,17 @@ def test_tiled_matmul(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert {row.label: row.verdict for row in time.rows}["T = 32, B transposed"] == "pass"
 
 
+@pytest.mark.slow
+def test_tiled_matmul_where_nothing_waits() -> None:
+    """What the roofline leaves out is waiting: at the same rates and next to no latencies all are close to it."""
+    module = load("tiled_matmul")
+    chip = gs.experiment.without_waits(gs.load_gpu("h100-sxm").slice(sms=2))
+    points = [module.measure(variant, chip, 128, "on", "auto") for variant in module.fitting(chip, 128)]
+
+    assert len(points) == 9
+    assert all(1 <= p.ratio < 1.06 for p in points)
+
+
 def test_tiled_matmul_without_caches(capsys: pytest.CaptureFixture[str]) -> None:
     """On paper: the naive kernel is bound by DRAM, and tiles move the limit elsewhere."""
     points, _ = load("tiled_matmul").main("tiny", None, 64, caches="off", engine="compiled")
@@ -167,3 +179,26 @@ def test_tiled_matmul_in_two_processes(tmp_path: Path) -> None:
 def test_with_its_defaults(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path)
     assert table.passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "gpus"),
+    [
+        ("bank_conflicts", ("c1060", "c2050")),
+        ("coalescing", ("c1060",)),  # no L1 for global memory
+        ("copy_overlap", ("h100-sxm", "c1060", "c2050")),  # one hardware queue, late signals
+        ("histogram", ("t4", "v100-sxm2", "c2050")),
+        ("ilp_vs_tlp", ("c2050", "k20c", "h200-sxm")),
+        ("little_law", ("c1060", "c2050", "rtx-4090")),  # one channel; 48 warps
+        ("reduction", ("t4", "c2050")),
+        ("roofline", ("t4", "c1060", "b200")),
+        ("scaling", ("c1060", "t4")),
+        ("transpose", ("v100-sxm2", "c2050")),
+    ],
+)
+def test_quick_on_other_gpus(name: str, gpus: tuple[str, ...]) -> None:
+    """Nothing is left unexplained on chips with rules of their own."""
+    for gpu in gpus:
+        _, table = load(name).main(gpu, quick=True)
+        assert table.passed, str(table)

@@ -11,6 +11,9 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.experiment import load
 
+both = pytest.mark.parametrize("gpu", ["tiny", pytest.param(None, marks=pytest.mark.slow)])
+"""On the smallest GPU, and on the default one of each experiment."""
+
 
 def check_quick(name: str, gpu: str | None, out: Path) -> gs.Comparison:
     """Run an experiment as ``--quick`` does; every difference is within its tolerance or explained."""
@@ -32,7 +35,7 @@ def test_sectors_of_strides_and_offsets() -> None:
     assert [touched(1, 0, size, 32) for size in (1, 4, 8, 16)] == [1, 4, 8, 16]  # float4: four passes of four
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_coalescing(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("coalescing", gpu, tmp_path)
 
@@ -50,7 +53,7 @@ def test_coalescing(gpu: str | None, tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_bank_conflicts(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("bank_conflicts", gpu, tmp_path)
 
@@ -65,7 +68,7 @@ def test_bank_conflicts(gpu: str | None, tmp_path: Path) -> None:
     assert [row.simulated for row in chain.rows] == pytest.approx([latency + p for p in (0, 1, 31, 0)], rel=1e-6)
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_divergence(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("divergence", gpu, tmp_path)
 
@@ -84,14 +87,15 @@ def test_divergence(gpu: str | None, tmp_path: Path) -> None:
     assert chain.rows[0].simulated == pytest.approx(4 * 64 * 4)  # four ways, four cycles an instruction
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_transpose(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("transpose", gpu, tmp_path)
 
-    loads, stores, passes, time = table.sections
+    loads, stores, passes, time, calm = table.sections
     assert [row.simulated for row in loads.rows] == [4, 4, 32, 4, 4]
     assert [row.simulated for row in stores.rows] == [4, 32, 4, 4, 4]
     assert [row.simulated for row in passes.rows] == [32, 1]
+    assert calm.verdict == "pass"  # where nothing waits, the busiest part is all
     us = {row.label: row.simulated for row in time.rows}
     assert us["copy"] < 0.7 * us["tile of 32 columns"]  # conflicts cost more than DRAM
     assert us["tile of 33 columns"] < 1.2 * us["copy"]  # padding removes them
@@ -122,14 +126,14 @@ def test_what_holds_up_a_transpose_that_writes_columns() -> None:
     assert ratio(tiny, "tile of 32 columns") > 1.1
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_histogram(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("histogram", gpu, tmp_path)
 
-    counts, hot, parts = table.sections
+    counts, hot, parts, calm = table.sections
     n = 1 << 16
     assert [row.simulated for row in counts.rows if "one bin" in row.label] == [n, n]  # all lanes of a warp meet
-    assert counts.verdict == "pass"
+    assert counts.verdict == calm.verdict == "pass"  # where nothing waits, the busiest part is all
     chip = gs.load_gpu(gpu or "h100-sxm")
     us = {row.label: row.simulated for row in parts.rows}
     least = n * chip.atomic_interval_cycles * chip.sm_period_fs / 1e9
@@ -144,23 +148,29 @@ def test_passes_of_atomics() -> None:
     """Eight lanes in each of four bins; bins 0 and 32 share a bank, bins 0 to 7 a sector of the L2."""
     passes = load("histogram").passes
 
-    assert passes(np.repeat(np.arange(4), 8).astype(np.int32), shared=False) == (8, 8)
-    assert passes(np.repeat([0, 8, 16, 24], 8).astype(np.int32), shared=False) == (8, 32)  # a sector for each bin
-    assert passes((32 * (np.arange(32) % 8)).astype(np.int32), shared=True)[0] == 8  # eight words of one bank
-    assert passes((32 * (np.arange(32) % 8)).astype(np.int32), shared=False)[0] == 4
-    assert passes(np.arange(64).astype(np.int32), shared=True)[0] == 2  # two warps without any conflict
+    def of(bins: Any, *, shared: bool = False) -> tuple[int, list[int], list[int]]:
+        total, operations, sectors = passes(np.asarray(bins, np.int32), shared=shared)
+        return total, operations.tolist(), sectors.tolist()
+
+    assert of(np.repeat(np.arange(4), 8)) == (8, [8, 0, 0, 0], [1, 0, 0, 0])
+    assert of(np.repeat([0, 8, 16, 24], 8)) == (8, [32, 0, 0, 0], [4, 0, 0, 0])  # a sector for each bin
+    assert of(32 * (np.arange(32) % 8), shared=True)[0] == 8  # eight words of one bank
+    assert of(32 * (np.arange(32) % 8)) == (4, [8] * 4, [2] * 4)  # bins 0 and 32 in the first 256 bytes, and so on
+    assert of(np.arange(64), shared=True)[0] == 2  # two warps without any conflict
+    assert of(np.arange(256)) == (8, [8] * 4, [8] * 4)
 
 
-@pytest.mark.parametrize("gpu", ["tiny", None])
+@both
 def test_reduction(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("reduction", gpu, tmp_path)
 
-    barriers, passes, time = table.sections
+    barriers, passes, time, calm = table.sections
     assert [row.simulated for row in barriers.rows] == [9, 9, 9, 9, 3, 3, 3]
     assert [row.simulated for row in passes.rows] == [150, 150, 45, 45, 45, 45, 45]
     us = [row.simulated for row in time.rows]
     assert us == sorted(us, reverse=True)  # each one is faster than the one before
     assert us[0] > 6 * us[6]
+    assert calm.verdict == "pass"  # where nothing waits, the busiest part is all
     assert [row.verdict for row in time.rows][:3] == ["explained"] * 3
     if gpu is None:
         assert time.rows[6].verdict == "pass"  # the last one is limited by DRAM alone

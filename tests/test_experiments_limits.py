@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gpusim_des as gs
@@ -22,7 +23,10 @@ def test_ilp_vs_tlp_by_hand(tmp_path: Path) -> None:
     by_hand = {(1, 1): 0.5, (1, 2): 1, (1, 4): 2, (1, 8): 2, (2, 1): 1, (2, 2): 2, (2, 4): 2, (2, 8): 2}
     by_hand |= {(4, warps): 2 for warps in (1, 2, 4, 8)}
     assert {(p.ilp, p.warps): p.simulated for p in points} == by_hand
-    law, better = table.sections
+    law, better, step = table.sections
+    (in_step,) = step.rows
+    # Eight warps take turns of 8 cycles: multiply-adds, addition, comparison; the branch takes 10, all else is hidden.
+    assert (in_step.formula, in_step.verdict) == (2 * 8 * 4 / (4 * 8 + 8 + 8 + 10), "pass")
     assert {row.label: row.simulated for row in law.rows[12:] if "ILP" in row.label and "loop" not in row.label} == {
         "3 warps, ILP 4": 1.5,  # three warps' work while one scheduler works for two
         "10 warps, ILP 1, greedy": 1.25,  # four of five warps at the peak, then the fifth at a quarter of it
@@ -83,13 +87,13 @@ def test_little_law(tmp_path: Path) -> None:
     points, table = load("little_law").main("tiny", tmp_path, quick=True)
 
     assert [(p.warps, p.lists, p.flights) for p in points] == [(4, 1, 8), (12, 1, 24), (16, 1, 32), (16, 4, 128)]
-    plain, queued, measured, wait = table.sections
+    plain, queued, measured, closed, wait = table.sections
     assert [row.verdict for row in plain.rows] == ["pass", "pass", "pass", "explained"]  # the knee is at 104 loads
     assert plain.rows[0].formula == pytest.approx(
         8 * 128 / 208
     )  # GB/s: 200 cycles, 4 × 2 to serve the line less 2, port
     assert plain.rows[-1].formula == pytest.approx(64)
-    assert queued.verdict == measured.verdict == "pass"
+    assert queued.verdict == measured.verdict == closed.verdict == "pass"
     assert abs(measured.worst_difference) < 0.01
     assert [row.verdict for row in wait.rows] == ["pass", "pass", "pass", "explained"]
     assert {p.name for p in tmp_path.iterdir()} == {"little_law.png", "little_law_wait.png"}
@@ -113,8 +117,8 @@ def test_tile_quantization(tmp_path: Path) -> None:
     one = [p for p in points if p.blocks_per_sm == 1][:5]
     assert one[1].us > 2.8 * one[0].us  # one row and column more
     assert one[3].us > 1.9 * one[2].us
-    plain, full = table.sections  # a block of 512 threads fills an SM, two do not fit
-    assert (plain.verdict, full.verdict) == ("explained", "pass")
+    plain, full, among = table.sections  # a block of 512 threads fills an SM, two do not fit
+    assert (plain.verdict, full.verdict, among.verdict) == ("explained", "pass", "pass")
     assert {p.name for p in tmp_path.iterdir()} == {"tile_quantization.png", "tile_quantization_utilisation.png"}
 
 
@@ -125,7 +129,92 @@ def test_two_tiles_on_an_sm() -> None:
     alone, shared = points[2], points[-2]  # 8 tiles on four SMs
     assert [(p.n, p.blocks_per_sm, p.quantization.tiles) for p in (alone, shared)] == [(64, 1, 8), (64, 2, 8)]
     assert 1.1 * alone.us / 2 < shared.us < 0.8 * alone.us
-    assert [section.verdict for section in table.sections] == ["explained", "pass", "explained", "explained"]
+    assert [section.verdict for section in table.sections] == ["explained", "pass", "pass", "explained", "explained"]
+
+
+@pytest.mark.slow
+def test_roofline(tmp_path: Path) -> None:
+    runs, table = load("roofline").main("h100-sxm", tmp_path, quick=True)
+
+    intensity, roof, parts, calm = table.sections
+    assert len(runs) == 10
+    assert intensity.verdict == "pass"  # ten fractions by hand, and counted
+    assert {row.label: row.formula for row in intensity.rows}["vector add"] == 2 / 12
+    assert all(row.difference <= 0 for row in roof.rows)  # nothing breaks through the roof
+    assert roof.verdict == parts.verdict == "explained"
+    assert calm.verdict == "pass"  # where nothing waits, the busiest part is all
+    limiter = {r.case.name: r.parts.limiter for r in runs}
+    assert limiter["vector add"] == limiter["polynomial, degree 32"] == "DRAM"
+    assert limiter["polynomial, degree 256"] == "issue slots"
+    assert limiter["polynomial, degree 128, fp64"] == "fp64 pipe"
+    assert [p.name for p in tmp_path.iterdir()] == ["roofline.png"]
+
+
+def test_what_keeps_the_long_polynomial_from_its_roof() -> None:
+    """Not the start and end of blocks: the greedy scheduler, and the latency that it leaves unhidden."""
+    module = load("roofline")
+    chip = gs.load_gpu("h100-sxm").slice(sms=2)
+    (case,) = (c for c in module.cases(module.N, 32) if c.name == "polynomial, degree 256")
+
+    def missing(gpu: gs.GPU) -> float:
+        run = module.measure(gpu, case)
+        return float(1 - run.parts.seconds / run.kernel.seconds)
+
+    as_is = missing(chip)
+    assert as_is > 0.15
+    assert missing(chip.replace(block_start_cycles=0, block_end_cycles=0)) > 0.9 * as_is
+    assert missing(chip.replace(scheduler_policy="lrr")) < 0.4 * as_is
+
+
+def test_roofline_view() -> None:
+    """``tiny``: 64 GB/s, 256 GFLOP/s in fp32, the ridge at 4."""
+    chart = gs.analytic.roofs("tiny")
+    point = gs.views.RooflinePoint("half of the roof", 2.0, 64e9)
+
+    ax = gs.views.roofline(chart, [point])
+
+    dram, fp32, gap, mark, _ = (np.array([line.get_xdata(), line.get_ydata()]).T.tolist() for line in ax.lines)
+    assert (dram[-1], fp32[0]) == ([4.0, 256.0], [4.0, 256.0])
+    assert gap == [[2.0, 64.0], [2.0, 128.0]]  # from the kernel to its roof
+    assert mark == [[2.0, 64.0]]
+    legend = ax.get_legend()
+    assert legend is not None
+    assert [t.get_text() for t in legend.get_texts()] == [
+        *("DRAM: 64 GB/s", "fp32: 256 GFLOP/s", "1  half of the roof"),
+    ]
+    with pytest.raises(ValueError, match="nothing to draw: pass at least one kernel"):
+        gs.views.roofline(chart, [])
+    with pytest.raises(ValueError, match="half of the roof uses the pipe 'fp32', whose roof is not drawn"):
+        gs.views.roofline(chart, [point], compute=("fp64",))
+    with pytest.raises(ValueError, match="idle: per_second = 0 on a logarithmic axis"):
+        gs.views.roofline(chart, [gs.views.RooflinePoint("idle", 1.0, 0)])
+
+
+@pytest.mark.slow
+def test_scaling(tmp_path: Path) -> None:
+    points, table = load("scaling").main("h100-sxm", tmp_path, quick=True)
+
+    by_law = {
+        name: {p.sms: p for p in points if p.law == name} for name in ("Amdahl", "uneven", "Gustafson", "reading")
+    }
+    assert list(by_law["uneven"]) == [6, 12]
+    # 16 blocks take three waves on 6 SMs, and two on 12 as on 8: that is as fast as on numbers that divide them.
+    assert by_law["uneven"][12].simulated < by_law["Amdahl"][16].simulated
+    assert by_law["Gustafson"][16].simulated > 1.8 * by_law["Amdahl"][16].simulated
+    serial = {law: [gs.analytic.karp_flatt(p.simulated, n) for n, p in by_law[law].items() if n > 1] for law in by_law}
+    assert serial["Amdahl"][1] == pytest.approx(serial["Amdahl"][0], rel=0.02)  # serial work: the same for all
+    assert serial["reading"][1] != pytest.approx(serial["reading"][0], rel=0.1)  # contention
+    verdicts = {section.rows[0].name: section.verdict for section in table.sections}
+    assert verdicts["Amdahl's law"] == verdicts["Gustafson's law"] == verdicts["the same with whole waves"] == "pass"
+    assert verdicts["Amdahl's law, reading memory"] == "explained"
+    assert table.passed
+    assert [p.name for p in tmp_path.iterdir()] == ["scaling.png"]
+
+
+@pytest.mark.parametrize("name", ["roofline", "scaling"])
+def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
+    _, table = load(name).main("tiny", tmp_path, quick=True)
+    assert table.passed
 
 
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])

@@ -95,6 +95,21 @@ def test_waits_grow_with_utilisation(one: float, other: float, service: float) -
     assert analytic.md1_wait(0, service) == 0
 
 
+@given(st.integers(1, 300), st.integers(1, 8), st.floats(1e-3, 1e3), st.floats(0, 1e5))
+def test_a_closed_queue_is_within_its_bounds(customers: int, servers: int, service: float, elsewhere: float) -> None:
+    """Nobody is faster than alone, nor all of them than the servers; and nobody waits for more than all others."""
+    round_s = analytic.closed_queue_seconds(customers, servers, service, elsewhere)
+    assert round_s >= max(elsewhere + service, customers * service / servers) * (1 - 1e-9)
+    assert round_s <= elsewhere + customers * service * (1 + 1e-9)
+    assert round_s <= analytic.closed_queue_seconds(customers + 1, servers, service, elsewhere)
+
+
+def test_many_requests_that_are_elsewhere_arrive_at_random() -> None:
+    """Half busy, M/D/1: 10,000 requests come back after about 20,000 services."""
+    wait = analytic.closed_queue_seconds(10_000, 1, 1.0, 20_000) - 20_001
+    assert wait == pytest.approx(analytic.md1_wait(0.5, 1.0), rel=1e-3)
+
+
 @given(st.integers(1, 10**9), st.floats(0, 1e-3), st.floats(1e6, 1e12))
 def test_copies_reach_half_of_the_bandwidth_at_n_half(nbytes: int, latency_s: float, rate: float) -> None:
     half = analytic.half_bandwidth_bytes(latency_s, rate)
@@ -187,6 +202,10 @@ CALLS: list[tuple[Any, tuple[Any, ...], str]] = [
     (analytic.link, ("tiny", "d2d"), r"direction = 'd2d': possible are 'h2d' and 'd2h'"),
     (analytic.md1_wait, (1, 1), r"utilisation = 1: must be from 0 to below 1"),
     (analytic.md1_wait, (True, 1), r"utilisation = True"),
+    (analytic.closed_queue_seconds, (0, 1, 1, 1), r"customers = 0: must be a whole number, at least 1"),
+    (analytic.closed_queue_seconds, (1, 1.5, 1, 1), r"servers = 1.5: must be a whole number"),
+    (analytic.closed_queue_seconds, (1, 1, 0, 1), r"service_s = 0: must be a positive"),
+    (analytic.closed_queue_seconds, (1, 1, 1, -1), r"elsewhere_s = -1: must be a finite number, at least 0"),
     (analytic.littles_law, (1, "2"), r"latency_s = 2: must be a positive"),
     (analytic.matmul_loads, (10, 3), r"tile = 3 does not divide n = 10"),
     (analytic.largest_square_tile, (0,), r"shared_bytes = 0: must be a whole number, at least 1"),

@@ -28,12 +28,35 @@ def test_the_example_runs_and_writes_what_it_says(
     assert "long_scoreboard" in capsys.readouterr().out
 
 
+def test_the_kernel_in_numbas_style_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"## Kernels that you already have\n.*?```py\n(.*?)```", README, flags=re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    device = gs.cuda.device()
+    runpy.run_path(str(script))
+    assert gs.cuda.device().gpu.name == "a100-sxm-80gb"
+    gs.cuda.select(device)
+    out = capsys.readouterr().out
+    assert "ms of simulated time" in out
+    assert "warp instructions" in out
+    assert "row_sums" in out
+
+
 @pytest.mark.slow
 def test_the_table_is_the_one_that_the_demo_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     table = printed[printed.index("blocks  warps") : printed.index("\n\nLittle's law counts")]
     assert f"```\n{table}\n```" in README
+
+
+def test_the_mistake_is_found_as_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    section = README[README.index("## Find my mistake: performance") :].partition("\n## ")[0]
+    code, advice, source = re.findall(r"```(?:py)?\n(.*?)```", section, flags=re.DOTALL)
+    script = tmp_path / "example.py"
+    script.write_text(code)
+    runpy.run_path(str(script), init_globals={"np": np, "gs": gs})
+    assert capsys.readouterr().out == advice + source
 
 
 def test_the_statements_on_numbers_hold() -> None:
@@ -60,7 +83,8 @@ def test_the_statements_on_numbers_hold() -> None:
 
 
 def test_linked_files_exist() -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", README):
+    text = re.sub(r"```.*?```", "", README, flags=re.DOTALL)  # kernel[blocks, threads](arguments) is no link
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", text):
         assert (ROOT / target).exists(), target
 
 

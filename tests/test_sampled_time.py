@@ -138,6 +138,8 @@ def test_figures_of_samples_keep_the_identities(seed: int, sample: int, caches: 
     kernel = dev.simulate(engine="compiled", caches=caches).kernels[0]
     assert sum(kernel.stalls.values()) == kernel.resident_warp_cycles
     assert kernel.stalls["selected"] == kernel.warp_instructions == sum(kernel.instructions.values())
+    for state, cycles in kernel.stalls.items():
+        assert sum(states.get(state, 0) for states in kernel.line_stalls.values()) == cycles
     assert kernel.warp_instructions == launch.counters.warp_instructions
     assert kernel.thread_instructions == launch.counters.active_lanes
     assert kernel.dram_bytes == kernel.dram_read_bytes + kernel.dram_write_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusim_des.analytic.arguments import Curve, curve, require, require_amount
+from gpusim_des.analytic.arguments import Curve, curve, require, require_amount, require_positive, whole
 
 
 @curve
@@ -63,3 +63,63 @@ def md1_queue_length(utilisation: Curve) -> float:
     0.25
     """
     return float(utilisation * md1_wait(utilisation, 1.0))
+
+
+@curve
+def closed_queue_seconds(customers: Curve, servers: Curve, service_s: Curve, elsewhere_s: Curve) -> float:
+    """Mean time of a round of requests of a fixed number: wait at a server, service, and a time elsewhere.
+
+    Each goes to a random server and comes again after its round. Unlike with `md1_wait` nobody can wait for more than
+    the others, and the time stays finite when the servers are always busy. Mean value analysis adds one request after
+    the other: the next one finds at a server the mean queue that the others make without it, of which the one in
+    service is half done. A single server of fixed service makes requests keep in step for ever, so that nobody waits
+    before there are too many: there the time is ``max(elsewhere + service, customers × service)``, and the formula is
+    up to 5 % too long.
+
+    Parameters
+    ----------
+    customers
+        Requests under way, for example loads in flight.
+    servers
+        Servers that share them evenly, for example DRAM channels.
+    service_s
+        Seconds of service, the same for each.
+    elsewhere_s
+        Seconds of a round without wait and service.
+
+    Returns
+    -------
+    float or array
+        Seconds of a round; with few requests ``elsewhere + service``, with many ``customers × service / servers``.
+
+    Raises
+    ------
+    ValueError
+        If `customers` or `servers` is not a whole number, at least 1, the service is not positive, or the other time is
+        negative.
+
+    References
+    ----------
+    Reiser, M. and Lavenberg, S. (1980). Mean-Value Analysis of Closed Multichain Queuing Networks. Journal of the ACM
+    27 (2).
+    Reiser, M. (1979). A Queueing Network Analysis of Computer Communication Networks with Window Flow Control. IEEE
+    Transactions on Communications 27 (8): a service that is not exponential.
+
+    Examples
+    --------
+    Two servers of 2 ns, and 18 ns elsewhere. A lone request never waits; the second one meets it at its server with
+    a probability of 1/20 (2 of 20 ns, at one of two), and then waits for half of a service; 100 need all there is:
+
+    >>> closed_queue_seconds([1, 2, 100], 2, 2.0, 18.0).round(3)
+    array([ 20.  ,  20.05, 100.  ])
+    """
+    number, shared = whole("customers", customers), whole("servers", servers)
+    require_positive(service_s=service_s)
+    require_amount(elsewhere_s=elsewhere_s)
+    queue = busy = round_s = 0.0  # of one server: mean number there, and share of the time that it serves
+    for present in range(1, number + 1):
+        waited = elsewhere_s + service_s * (1 + queue - busy / 2)
+        round_s = max(waited, present * service_s / shared)  # no server does more than one at a time
+        each = present / round_s / shared
+        queue, busy = each * (round_s - elsewhere_s), each * service_s
+    return float(round_s)

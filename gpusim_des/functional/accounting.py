@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional import coalescing
 from gpusim_des.functional.counters import AccessCounts, AccessSite, Counters
+from gpusim_des.functional.line_counts import MOST_ELEMENTS, AccessPattern, lane_stride
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.source import Site
-from gpusim_des.trace import OpClass
+from gpusim_des.trace import SECTOR_BYTES, OpClass
 
 Array = DeviceArray | SharedArray
 
@@ -72,17 +73,24 @@ def count_access(
     if op in {OpClass.SHARED_ATOMIC, OpClass.GLOBAL_ATOMIC}:
         serial = np.tile(coalescing.same_address(addresses, active), copies)
     memory = "shared" if isinstance(array, SharedArray) else "global"
-    place = counters.accesses.setdefault(AccessSite(label, memory, kind, site.line, site.column), AccessCounts())
+    where = AccessSite(label, memory, kind, site.line, site.column, site.filename)
+    place = counters.accesses.setdefault(where, AccessCounts())
     place.requests += requests
     place.threads += threads
     place.nbytes += threads * size
     touched: coalescing.Sectors | None = None
     serialized: NDArray[np.uint8] | None = None
+    if kind == "atomic":
+        place.serial_passes += int(serial.sum(dtype=np.int64))
+        count_hits(counters, where, array, addresses, active, copies)
     if memory == "shared":
-        ideal = copies * int(coalescing.ideal_wavefronts(size, active, len(lanes)).sum(dtype=np.int64))
+        least = coalescing.ideal_wavefronts(size, active, len(lanes))
+        ideal = copies * int(least.sum(dtype=np.int64))
         if kind == "atomic":
             passes = np.maximum(passes, serial)
             counters.shared_atomic_requests += requests
+        else:  # atomics on one address are not a matter of strides
+            note_stride(counters, where, passes[: len(lanes)] - least, addresses, active, copies)
         counters.shared_requests += requests
         counters.shared_accesses += threads
         counters.shared_ideal_wavefronts += ideal
@@ -95,7 +103,10 @@ def count_access(
         if kind == "atomic":
             counters.atomic_serialization += int(serial.sum(dtype=np.int64))
             serialized = coalescing.sector_passes(addresses, active, touched)
+        least = -(-lanes.astype(np.int32) * size // SECTOR_BYTES)
         place.sectors += len(touched.numbers)
+        place.ideal_sectors += int(least.sum(dtype=np.int64))
+        note_stride(counters, where, touched.counts - least, addresses, active, copies)
         quarters = coalescing.load_store_quarter_cycles(passes, touched.lines)
     place.wavefronts += int(passes.sum(dtype=np.int64))
     return AccessCost(quarters, touched, serialized)
@@ -120,15 +131,49 @@ def count_bulk(
     counters.shared_ideal_wavefronts += rows
     for place, counts in (
         (
-            AccessSite(label, "global", "load", site.line, site.column),
-            AccessCounts(requests, threads, threads * size, touched, requests),
+            AccessSite(label, "global", "load", site.line, site.column, site.filename),
+            # A copy of one range is as good as it gets.
+            AccessCounts(requests, threads, threads * size, touched, requests, ideal_sectors=touched),
         ),
         (
-            AccessSite(target.name, "shared", "store", site.line, site.column),
+            AccessSite(target.name, "shared", "store", site.line, site.column, site.filename),
             AccessCounts(rows, rows, threads * size, 0, rows, rows),
         ),
     ):
         counters.accesses.setdefault(place, AccessCounts()).add(counts)
+
+
+def note_stride(
+    counters: Counters,
+    where: AccessSite,
+    beyond: NDArray[np.int32],
+    addresses: NDArray[np.int64],
+    active: NDArray[np.bool_] | None,
+    copies: int,
+) -> None:
+    """Note how far apart the lanes of an access lie that costs more than it must; `beyond` is how much, by warp."""
+    worst = int(np.argmax(beyond))
+    if beyond[worst] <= 0:
+        return
+    stride = lane_stride(addresses[worst], None if active is None else active[worst])
+    excess = copies * int(beyond.clip(0).sum(dtype=np.int64))
+    counters.patterns.setdefault(where, AccessPattern()).strides[stride] += excess
+
+
+def count_hits(
+    counters: Counters,
+    where: AccessSite,
+    array: Array,
+    addresses: NDArray[np.int64],
+    active: NDArray[np.bool_] | None,
+    copies: int,
+) -> None:
+    """Count the atomic operations on every element of an array, if it has few."""
+    if array.size > MOST_ELEMENTS:
+        return
+    elements = (addresses if active is None else addresses[active]).reshape(-1) - array.address
+    hits = copies * np.bincount(elements // array.dtype.itemsize, minlength=array.size)
+    counters.patterns.setdefault(where, AccessPattern()).add(AccessPattern(hits=hits))
 
 
 class DistinctSectors:

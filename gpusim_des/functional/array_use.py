@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.memory import DeviceArray, PrivateArray, SharedArray
 from gpusim_des.trace import OpClass
 
 UseKind = Literal["read", "write", "atomic"]
@@ -84,7 +84,7 @@ class ArrayUses:
         active: NDArray[np.bool_] | None,
     ) -> None:
         """Add an access of `width` bytes per active lane, of an element if it is 0, from the addresses `first`."""
-        if isinstance(array, SharedArray):
+        if isinstance(array, SharedArray | PrivateArray):
             return
         some = first if active is None else first[active]
         size, kind = width or array.dtype.itemsize, _KIND[op]

@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+NEW_VALUES: dict[str, Callable[..., Any]] = {
+    "atomic_add": lambda old, x: old + x,
+    "atomic_sub": lambda old, x: old - x,
+    "atomic_max": np.maximum,
+    "atomic_min": np.minimum,
+    "atomic_nanmax": np.fmax,
+    "atomic_nanmin": np.fmin,
+    "atomic_and": np.bitwise_and,
+    "atomic_or": np.bitwise_or,
+    "atomic_xor": np.bitwise_xor,
+    "atomic_inc": lambda old, x: np.where(old >= x, 0, old + 1),
+    "atomic_dec": lambda old, x: np.where((old == 0) | (old > x), x, old - 1),
+    "atomic_exch": lambda old, x: x,  # noqa: ARG005 - whatever was there before
+    "atomic_cas": lambda old, x, expected: np.where(old == expected, x, old),
+}
+"""What an element becomes, by operation: from the old value and the operands."""
+
+
+def new_value(name: str, old: Any, *numbers: Any) -> Any:
+    """Return what elements become, in their type and without warnings.
+
+    >>> new_value("atomic_inc", np.array([0, 1, 2], np.uint32), np.uint32(1)).tolist()
+    [1, 0, 0]
+    """
+    with np.errstate(all="ignore"):
+        return np.asarray(NEW_VALUES[name](old, *numbers)).astype(old.dtype)
 
 
 def perform(name: str, data: NDArray[Any], index: NDArray[np.int64], numbers: list[NDArray[Any]]) -> NDArray[Any]:
@@ -17,7 +45,7 @@ def perform(name: str, data: NDArray[Any], index: NDArray[np.int64], numbers: li
     Parameters
     ----------
     name
-        ``atomic_add``, ``atomic_max``, ``atomic_min``, ``atomic_exch`` or ``atomic_cas``.
+        ``atomic_add``, ``atomic_cas``, or another one of `NEW_VALUES`.
     data
         The array, changed in place.
     index
@@ -46,17 +74,7 @@ def perform(name: str, data: NDArray[Any], index: NDArray[np.int64], numbers: li
         where = index[which]
         before = data[where]
         old[which] = before
-        new = numbers[0][which]
-        with np.errstate(all="ignore"):
-            if name == "atomic_add":
-                new = before + new
-            elif name == "atomic_max":
-                new = np.maximum(before, new)
-            elif name == "atomic_min":
-                new = np.minimum(before, new)
-            elif name == "atomic_cas":
-                new = np.where(before == numbers[1][which], new, before)
-        data[where] = new
+        data[where] = new_value(name, before, *(number[which] for number in numbers))
         begin = end
     return old
 
@@ -67,27 +85,14 @@ def changes(name: str, old: NDArray[Any], numbers: list[NDArray[Any]]) -> NDArra
     >>> changes("atomic_cas", np.array([0, 5]), [np.array([1, 1]), np.array([0, 0])])
     array([ True, False])
     """
-    new = numbers[0]
-    done = {
-        "atomic_add": new != 0,
-        "atomic_max": new > old,
-        "atomic_min": new < old,
-        "atomic_exch": new != old,
-        "atomic_cas": (old == numbers[-1]) & (new != old),
-    }[name]
-    return np.asarray(done)
+    new = new_value(name, old, *numbers)
+    same = new == old
+    return np.asarray(~(same | (np.isnan(new) & np.isnan(old)) if old.dtype.kind in "fc" else same))
 
 
 def perform_one(name: str, data: NDArray[Any], where: int, new: Any, expected: Any) -> tuple[Any, bool]:
     """Do one operation of one thread; returns the old value, and whether the element changed."""
     old = data[where]
-    with np.errstate(all="ignore"):
-        if name == "atomic_add":
-            data[where] = old + new
-        elif name == "atomic_max":
-            data[where] = max(old, new)
-        elif name == "atomic_min":
-            data[where] = min(old, new)
-        elif name == "atomic_exch" or old == expected:
-            data[where] = new
+    numbers = (new, expected) if name == "atomic_cas" else (new,)
+    data[where] = new_value(name, old, *numbers)
     return old, bool(data[where] != old)

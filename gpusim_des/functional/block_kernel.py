@@ -41,10 +41,12 @@ class KernelFunction:
     """How the kernel is written, for messages."""
     guard = "with a mask, for example mask={}"
     """How it keeps threads out of an access, for messages."""
+    takes_thread = True
+    """The first parameter is the block, or the thread; the launch gives the others."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         parameters = list(inspect.signature(function).parameters.values())
-        if not parameters:
+        if not parameters and self.takes_thread:
             raise TypeError(
                 f"kernel {function.__name__!r} takes no argument: the first one is the block, kernel(blk, …)"
             )
@@ -57,23 +59,24 @@ class KernelFunction:
             )
         self.function = function
         self.name = function.__name__
-        self.parameters = tuple(p.name for p in parameters[1:])
+        self.parameters = tuple(p.name for p in parameters[self.takes_thread :])
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
 
     def bind(self, args: Sequence[Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in; raises `TypeError` for a wrong number of arguments."""
+        first = (None,) if self.takes_thread else ()
         try:
-            bound = inspect.signature(self.function).bind(None, *args)
+            bound = inspect.signature(self.function).bind(*first, *args)
         except TypeError as error:
             number = f"{len(args)} argument{'s' if len(args) != 1 else ''}"
             raise TypeError(
                 f"kernel {self.name!r} takes ({', '.join(self.parameters)}), got {number}: {error}"
             ) from None
         bound.apply_defaults()
-        return dict(list(bound.arguments.items())[1:])
+        return dict(list(bound.arguments.items())[self.takes_thread :])
 
-    def __call__(self, *_: Any) -> None:
+    def __call__(self, *_: Any) -> Any:
         """Refuse: a kernel runs on a device."""
         raise TypeError(f"{self.name} is a kernel: run it with dev.launch({self.name}, grid, block, ...)")
 

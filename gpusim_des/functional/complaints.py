@@ -60,6 +60,31 @@ def writes_to_host(kernel_name: str, site: Site, target: object) -> KernelError:
     )
 
 
+def no_barrier(kernel_name: str, site: Site, token: object) -> KernelError:
+    """Error of a yield of something that is no barrier."""
+    return KernelError(
+        f"{kernel_name}: yield of {token!r} in {site}: kernels yield t.syncthreads() and nothing else; call the others "
+        "without yield"
+    )
+
+
+def not_in_mask(kernel_name: str, site: Site, lane: int, members: int) -> KernelError:
+    """Error of a lane that takes part in an operation whose member mask does not name it."""
+    return KernelError(
+        f"{kernel_name}: lane {lane} calls an operation of a warp in {site} with the mask {members:#010x}, in which "
+        "its own bit is not set: the mask names the lanes that take part, and each of them calls; 0xffffffff names all"
+    )
+
+
+def a_kind(thing: object) -> str:
+    """Name of a thing's type, as a user knows it.
+
+    >>> a_kind(0.5), a_kind([])
+    ('a float', 'a list')
+    """
+    return "a list" if isinstance(thing, list) else f"a {type(thing).__name__}"
+
+
 def no_number(kernel_name: str, site: Site, operand: object, *, unassigned: bool) -> KernelError:
     """Error of an operand that is no number."""
     if unassigned:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gpusim_des.functional.line_counts import AccessPattern, LineCounts, LineSite
+from gpusim_des.functional.source import Site
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import SECTOR_BYTES
 
@@ -24,6 +26,7 @@ class AccessSite(NamedTuple):
     line: int
     column: int
     """1 for the first character; 0 where Python does not know it."""
+    filename: str = ""
 
 
 @dataclass
@@ -39,6 +42,10 @@ class AccessCounts:
     wavefronts: int = 0
     ideal_wavefronts: int = 0
     """Wavefronts of shared accesses of this width without any bank conflict."""
+    ideal_sectors: int = 0
+    """Sectors that the bytes of each request would fill if its lanes were neighbours; 0 for shared memory."""
+    serial_passes: int = 0
+    """Of atomics: per request the largest number of lanes that hit one address."""
 
     def add(self, other: AccessCounts) -> None:
         """Add the counts of other blocks."""
@@ -92,17 +99,57 @@ class Counters:
     divergent_branches: int = 0
     """Warps whose lanes went both ways at a branch."""
     shared_bytes_per_block: int = 0
+    idle_warps: int = 0
+    """Warps that loaded data and never computed with any, in blocks in which other warps did."""
+    idle_warp_instructions: int = 0
+    """Instructions of those."""
+    lone_warp_instructions: int = 0
+    """Instructions of warps that waited while one warp of their block worked, up to a barrier; idle warps aside."""
+    behind_barrier_instructions: int = 0
+    """Instructions behind the first barrier of their block."""
     instruction_mix: Counter[str] = field(default_factory=Counter)
     """Warp instructions by operation class."""
     accesses: dict[AccessSite, AccessCounts] = field(default_factory=dict)
     """Memory accesses by array and place in the source."""
+    patterns: dict[AccessSite, AccessPattern] = field(default_factory=dict, repr=False)
+    """What the addresses of accesses look like that are not ideal, and of atomics."""
+    shared_arrays: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict, repr=False)
+    """Shape and element type of every shared array."""
+    lines: dict[LineSite, LineCounts] = field(default_factory=dict, repr=False)
+    """What warps did, line by line; instructions and lanes add up to those of the launch."""
 
-    def count_instruction(self, label: str, lanes: NDArray[np.uint8]) -> None:
-        """Count an instruction of a class; `lanes` are the active lanes of every warp."""
-        warps = int(np.count_nonzero(lanes))
+    def line(self, site: Site) -> LineCounts:
+        """Counts of the line of a place in the source."""
+        key = LineSite(site.filename, site.line)
+        if key not in self.lines:
+            self.lines[key] = LineCounts()
+        return self.lines[key]
+
+    def count_instruction(self, label: str, warps: int, lanes: int) -> None:
+        """Count an instruction of a class that some warps executed, with so many active lanes together."""
         self.warp_instructions += warps
-        self.active_lanes += int(lanes.sum(dtype=np.int64))
+        self.active_lanes += lanes
         self.instruction_mix[label] += warps
+
+    def count_branch(self, site: Site, lanes: NDArray[np.uint8], taken: NDArray[np.uint8]) -> None:
+        """Count a branch that `lanes` of each warp met, and `taken` of them took."""
+        met = int(np.count_nonzero(lanes))
+        if not met:
+            return
+        divergent, line = (taken > 0) & (taken < lanes), self.line(site)
+        split = int(np.count_nonzero(divergent))
+        self.branches += met
+        line.branches += met
+        self.divergent_branches += split
+        line.divergent_branches += split
+        if split:
+            line.divergent_lanes += int(lanes[divergent].sum(dtype=np.int64))
+            line.taken_lanes += int(taken[divergent].sum(dtype=np.int64))
+
+    def count_barriers(self, site: Site, blocks: int) -> None:
+        """Count a barrier that so many blocks reached."""
+        self.barriers += blocks
+        self.line(site).barriers += blocks
 
     def count_global(self, kind: str, requests: int, sectors: int, threads: int, nbytes: int) -> None:
         """Count requests to global memory; `kind` is ``load``, ``store`` or ``atomic``."""
@@ -120,11 +167,11 @@ class Counters:
             mine, theirs = getattr(self, f.name), getattr(other, f.name)
             if f.name == "shared_bytes_per_block":
                 self.shared_bytes_per_block = max(mine, theirs)
-            elif isinstance(mine, Counter):
+            elif isinstance(mine, Counter) or f.name == "shared_arrays":
                 mine.update(theirs)
             elif isinstance(mine, dict):
                 for site, counts in theirs.items():
-                    mine.setdefault(site, AccessCounts()).add(counts)
+                    mine.setdefault(site, type(counts)()).add(counts)
             else:
                 setattr(self, f.name, mine + theirs)
 

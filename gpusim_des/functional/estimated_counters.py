@@ -6,14 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from math import sqrt
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional.counters import AccessCounts, AccessSite, Counters
 from gpusim_des.functional.executed_blocks import ExecutedBlocks
+from gpusim_des.functional.line_counts import LineCounts, LineSite
 from gpusim_des.statistics import student
 from gpusim_des.trace import Sample
+
+Site = TypeVar("Site", AccessSite, LineSite)
+Counts = TypeVar("Counts", AccessCounts, LineCounts)
 
 
 @dataclass
@@ -95,7 +100,11 @@ def estimate(
                 result.bounds[label] = bound(mine[label], counts)
             result.instruction_mix = mix
         elif f.name == "accesses":
-            result.accesses = {site: _access(site, mine[site], theirs, sample) for site in mine}
+            result.accesses = {site: _scaled(site, mine[site], theirs, sample) for site in mine}
+        elif f.name == "lines":
+            result.lines = {site: _scaled(site, mine[site], theirs, sample) for site in mine}
+        elif f.name in ("patterns", "shared_arrays"):
+            setattr(result, f.name, mine)  # what the executed blocks look like
         else:
             setattr(result, f.name, mine + sample.left_out_count(sum(theirs)))
             result.bounds[f.name] = bound(mine, theirs)
@@ -125,13 +134,17 @@ def _bound(left_out: int, mean: float, counts: Sequence[int], groups: Sequence[C
     return left_out * wider * max(by_groups, by_blocks)
 
 
-def _access(
-    site: AccessSite, mine: AccessCounts, theirs: Sequence[dict[AccessSite, AccessCounts]], sample: Sample
-) -> AccessCounts:
-    result = AccessCounts()
-    for f in fields(AccessCounts):
-        counts = [getattr(group[site], f.name) for group in theirs if site in group]
-        setattr(result, f.name, getattr(mine, f.name) + sample.left_out_count(sum(counts)))
+def _scaled(site: Site, mine: Counts, theirs: Sequence[dict[Site, Counts]], sample: Sample) -> Counts:
+    """Estimate the counts of one place in the source, number by number."""
+    result = type(mine)()
+    seen = [group[site] for group in theirs if site in group]
+    for f in fields(mine):
+        own = getattr(mine, f.name)
+        if isinstance(own, Counter):
+            more = {key: sample.left_out_count(sum(getattr(counts, f.name)[key] for counts in seen)) for key in own}
+            setattr(result, f.name, own + Counter(more))
+        else:
+            setattr(result, f.name, own + sample.left_out_count(sum(getattr(counts, f.name) for counts in seen)))
     return result
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional import coalescing
+from gpusim_des.functional.source import Site
 from gpusim_des.trace import OpClass
 
 
@@ -23,7 +24,8 @@ class Event:
     lanes: NDArray[np.uint8]
     producers: tuple[int, ...]
     """Events that all warps read which executed both."""
-    line: int
+    site: Site
+    """Where in the source it stands."""
     quarter_cycles: NDArray[np.int32] | None = None
     sectors: coalescing.Sectors | None = None
     passes: NDArray[np.uint8] | None = None
@@ -32,3 +34,8 @@ class Event:
     """Further events that each warp reads, -1 for none: where threads got a value from different events."""
     operand: NDArray[np.int32] | int = 0
     """What `Stream.operands` says of the instruction, per warp where warps differ."""
+
+    @property
+    def line(self) -> int:
+        """Source line, 0 if unknown."""
+        return self.site.line

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpusim_des.errors import KernelError, LaunchError
 from gpusim_des.functional.argument_roles import roles
 from gpusim_des.functional.array_use import ArrayUses
+from gpusim_des.functional.array_view import base_of
 from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executed_blocks import ExecutedBlocks, Runner
@@ -21,6 +22,7 @@ from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.sampling import Sampler, SampleSize
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.thread_kernel import ThreadKernel, ThreadRunner
+from gpusim_des.functional.watched import Watched
 from gpusim_des.grid import LaunchConfig
 from gpusim_des.trace import KernelTrace, OpClass
 
@@ -70,6 +72,7 @@ def execute(
     assumptions: tuple[str, ...] = (),
     progress: Callable[[int, int], None] | None = None,
     vectorize: bool | None = None,
+    watched: Watched | None = None,
     sampling: Sampling | None = None,
     watch_writes: bool = False,
 ) -> Executed:
@@ -79,7 +82,8 @@ def execute(
     array lacks what a sampled launch left out, and this launch may fill it in.
     """
     trace = KernelTrace(kernel.name, config, registers=registers, assumptions=assumptions)
-    names = {id(value): name for name, value in arguments.items() if isinstance(value, DeviceArray)}
+    bases = {name: base_of(value) for name, value in arguments.items()}
+    names = {id(array): name for name, array in bases.items() if isinstance(array, DeviceArray)}
 
     def make_machine(blocks: NDArray[np.int64]) -> Machine:
         machine = Machine(
@@ -96,7 +100,7 @@ def execute(
             machine.uses.writes = []
         return machine
 
-    runner = _runner(kernel, tuple(arguments.values()), names, make_machine, counting, vectorize)
+    runner = _runner(kernel, tuple(arguments.values()), names, make_machine, counting, vectorize, watched or Watched())
     left_out = LeftOut()
     check = _accept if sampling is None else _refuse_dependent_blocks
     at_once = max(1, CHUNK_THREADS // config.threads_per_block)
@@ -183,9 +187,12 @@ def _runner(
     make_machine: Callable[[NDArray[np.int64]], Machine],
     counting: Counting,
     vectorize: bool | None,
+    watched: Watched,
 ) -> Runner:
     if isinstance(kernel, ThreadKernel):
         lines = counting == "lines"
-        return ThreadRunner(kernel, arguments, names, make_machine, count_lines=lines, vectorize=vectorize)
+        return ThreadRunner(
+            kernel, arguments, names, make_machine, count_lines=lines, vectorize=vectorize, watched=watched
+        )
     assert isinstance(kernel, BlockKernel)
     return BlockRunner(kernel, arguments, names)

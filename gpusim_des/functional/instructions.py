@@ -33,6 +33,7 @@ _ALU = frozenset(
         "fmax",
         "fmin",
         "absolute",
+        "fabs",
         "negative",
         "sign",
         "isnan",
@@ -44,6 +45,7 @@ _ALU = frozenset(
         "logical_not",
         "logical_xor",
         "select",
+        "copysign",
     }
 )
 """Compare, select, minimum and sign operations run on the integer pipe for every type (FSETP, FMNMX and FSEL are ALU
@@ -76,7 +78,18 @@ _FLOAT_SEQUENCES: dict[str, int] = {
     "power": 20,  # assumption: log2, multiply, exp2 with extended precision
     "float_power": 20,  # assumption
     "cbrt": 12,  # assumption
+    "erf": 14,  # assumption: polynomials of two ranges, an exponential
+    "erfc": 20,  # assumption
+    "gamma": 40,  # assumption
+    "lgamma": 40,  # assumption
+    "arcsinh": 16,  # assumption: a logarithm of a sum with a root
+    "arccosh": 16,  # assumption
+    "arctanh": 14,  # assumption
 }
+
+_BITS: dict[str, int] = {"popc": 1, "clz": 1, "brev": 1, "ffs": 2}
+"""Instructions of 32 bits at a quarter of the rate of additions, as the SFU's (CUDA C++ Programming Guide, "Arithmetic
+instructions": 16 results per clock and SM); the lowest bit is the highest of the reverse."""
 
 _DIVISIONS = frozenset({"floor_divide", "remainder", "fmod"})
 
@@ -107,6 +120,8 @@ def arithmetic(name: str, dtype: np.dtype[Any], constant: object = None) -> Sequ
     """
     if name in _ALU:
         return (INT,) * _width(dtype)
+    if name in _BITS:
+        return (SFU,) * (_BITS[name] * _width(dtype))
     if float_class(dtype) is INT:
         return _integer(name, dtype, constant)
     return _floating(name, dtype)

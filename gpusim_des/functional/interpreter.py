@@ -13,19 +13,20 @@ from typing import Any
 import numpy as np
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional.bulk_copies import SharedBarrier, Started
+from gpusim_des.functional.bulk_copies import Started
 from gpusim_des.functional.copy_rules import Ends
 from gpusim_des.functional.kernel_source import Compiled
+from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Machine
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.neighbours import BlockState, Neighbours
 from gpusim_des.functional.operations import Dim, Thread
-from gpusim_des.functional.runtime import Array
 from gpusim_des.functional.scalar_copies import BULK, Waited, count, meet
+from gpusim_des.functional.scalar_cuda import barrier_answer
+from gpusim_des.functional.scalar_meetings import meet_lanes
 from gpusim_des.functional.scalar_runtime import ScalarRuntime
 from gpusim_des.functional.scalar_steps import Key, Meeting, Step
-from gpusim_des.functional.shared_names import SharedNames
-from gpusim_des.functional.source import UNKNOWN, Site
-from gpusim_des.functional.variable_types import Types
+from gpusim_des.functional.source import UNKNOWN
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import OpClass
 
@@ -57,40 +58,26 @@ def interpret(
     machine: Machine,
     compiled: Compiled,
     arguments: tuple[Any, ...],
-    names: dict[int, str],
-    types: Types,
+    context: LaunchContext,
     compile_function: Callable[[Callable[..., Any]], Compiled],
+    *,
+    takes_thread: bool,
 ) -> None:
-    """Run the one block of `machine` thread by thread, and record what its warps did."""
-    shared = SharedNames()
+    """Run the one block of `machine` thread by thread, and record what its warps did.
 
-    def declare(name: str, shape: Any, dtype: Any, dynamic: bool, site: Site) -> SharedArray:
-        return shared.declare(machine, name, shape, dtype, site, dynamic=dynamic)
-
-    barriers: dict[str, Key] = {}
-
-    def declare_barrier(name: Any, key: Key, site: Site) -> SharedBarrier:
-        barrier = machine.bulk_copies.barrier(name, site)
-        barriers[name] = min(key, barriers.get(name, key))
-        return barrier
-
+    `takes_thread`: the kernel's first parameter is the thread.
+    """
+    state = BlockState(machine, context.names)
     threads = []
     for number in range(machine.shape[1]):
-
-        def refuse(
-            verb: str, array: Array, size: int, index: int, where: str, site: Site, number: int = number
-        ) -> None:
-            only = (np.arange(machine.shape[1]) == number)[None, :]
-            label = names.get(id(array), array.name)
-            machine.check_bounds(verb, label, size, np.full((1, 1), index), only, site, where)
-
-        runtime = ScalarRuntime(
-            machine.kernel_name, names, types, compile_function, machine.counting, declare, declare_barrier, refuse
-        )
-        steps = runtime.run(compiled, (_thread(machine, number, runtime), *arguments))
+        block = Neighbours(state, number)
+        runtime = ScalarRuntime(machine.kernel_name, context, compile_function, machine.counting, block)
+        runtime.thread = _thread(machine, number, runtime)
+        first = (runtime.thread,) if takes_thread else ()
+        steps = runtime.run(compiled, (*first, *arguments))
         threads.append(_Running(number, runtime, steps))
     bulk = _run_all(threads, machine)
-    for name in sorted(barriers, key=lambda name: barriers[name]):
+    for name in sorted(state.barriers, key=lambda name: state.barriers[name]):
         machine.bulk_copies.number(machine.bulk_copies.barrier(name, UNKNOWN), None)
     _replay(threads, machine, bulk)
 
@@ -123,11 +110,13 @@ def _run_all(threads: list[_Running], machine: Machine) -> dict[Key, Started | W
         if meeting.name == "barrier":
             if len(together) < len(threads):
                 machine.barrier(_who([t.number for t in together], machine), (), meeting.site)  # refuses
+            answer = barrier_answer([t.waits for t in together if t.waits is not None])
+            results = [answer for _ in together]
         elif meeting.name in BULK:
             bulk[first] = meet(machine, meeting, _who([t.number for t in together], machine))
         else:
             warps = groupby(together, lambda t: t.number // WARP_SIZE)
-            results = [result for _, warp in warps for result in _meet(list(warp))]
+            results = [result for _, warp in warps for result in _met(list(warp))]
         for thread, result in zip(together, results, strict=True):
             thread.go_on(result)
     return bulk
@@ -140,31 +129,9 @@ def _who(numbers: list[int], machine: Machine) -> np.ndarray[Any, Any]:
     return mask
 
 
-def _meet(lanes: list[_Running]) -> list[Any]:
+def _met(lanes: list[_Running]) -> list[Any]:
     """Results of a shuffle or a vote of these lanes."""
-    meetings = {t.number % WARP_SIZE: t.waits for t in lanes if t.waits is not None}
-    name = next(iter(meetings.values())).name
-    if name == "syncwarp":
-        return [None for _ in lanes]
-    if name.startswith("shfl"):
-        return [_shuffled(name, lane, meetings) for lane in meetings]
-    held = {lane: bool(m.arguments.get("predicate", True)) for lane, m in meetings.items()}
-    if name in {"ballot", "activemask"}:
-        bits = np.uint32(sum(1 << lane for lane, holds in held.items() if holds))
-        return [bits for _ in lanes]
-    answer = np.bool_(any(held.values()) if name == "any" else all(held.values()))
-    return [answer for _ in lanes]
-
-
-def _shuffled(name: str, lane: int, meetings: dict[int, Meeting]) -> Any:
-    value, other = meetings[lane].arguments.values()
-    source = {
-        "shfl": int(other) % WARP_SIZE,
-        "shfl_up": lane - int(other),
-        "shfl_down": lane + int(other),
-        "shfl_xor": lane ^ int(other),
-    }[name]
-    return meetings[source].arguments["value"] if source in meetings else value
+    return meet_lanes({t.number % WARP_SIZE: t.waits for t in lanes if t.waits is not None})
 
 
 # Putting the steps together -----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -36,6 +36,16 @@ class Source(NamedTuple):
     node: ast.FunctionDef
     filename: str
     function: Callable[..., Any]
+    is_cuda: bool = False
+    """Written for ``numba.cuda``: its names are global ones, and barriers are called."""
+
+    def global_value(self, name: str) -> Any:
+        """Value of a name that the function does not assign, ``None`` if it has none yet."""
+        code = self.function.__code__
+        if name in code.co_freevars:
+            cell = (self.function.__closure__ or ())[code.co_freevars.index(name)]
+            return cell.cell_contents
+        return self.function.__globals__.get(name)
 
     def site(self, node: ast.AST) -> Site:
         """Position of a node."""
@@ -61,7 +71,7 @@ def is_constant_function(function: Any) -> bool:
     return module.split(".", maxsplit=1)[0] in {"gpusim_des", "math"} or isinstance(function, np.ufunc | type)
 
 
-def parse(function: Callable[..., Any]) -> Source:
+def parse(function: Callable[..., Any], *, is_cuda: bool = False) -> Source:
     """Parse the source of a function; line numbers are those of its file.
 
     Raises
@@ -74,8 +84,8 @@ def parse(function: Callable[..., Any]) -> Source:
         filename = inspect.getsourcefile(function) or "?"
     except (OSError, TypeError):
         raise KernelError(
-            f"the source of {getattr(function, '__name__', function)!r} is not known: thread-style kernels are read "
-            "from their source, so write them in a file or a notebook cell"
+            f"the source of {getattr(function, '__name__', function)!r} is not known: kernels of single threads are "
+            "read from their source, so write them in a file or a notebook cell"
         ) from None
     tree = ast.parse(textwrap.dedent("".join(lines)))
     ast.increment_lineno(tree, first - 1)
@@ -84,7 +94,7 @@ def parse(function: Callable[..., Any]) -> Source:
         raise KernelError(
             f"{getattr(function, '__name__', function)!r} is no function made by def: kernels and helpers are"
         )
-    source = Source(node, filename, function)
+    source = Source(node, filename, function, is_cuda)
     _check_returns(source)
     return source
 
@@ -140,6 +150,7 @@ class LocalNames(ast.NodeVisitor):
     """Which names a function assigns, how often, and whether inside a loop or a branch."""
 
     def __init__(self, node: ast.FunctionDef) -> None:
+        self._node = node
         self.counts: dict[str, int] = {}
         self.inside: set[str] = set()
         self._depth = 0
@@ -150,6 +161,14 @@ class LocalNames(ast.NodeVisitor):
     def foldable(self, name: str) -> bool:
         """One assignment, outside of loops and branches: a constant assigned there stays a constant."""
         return self.counts.get(name) == 1 and name not in self.inside and name not in self.parameters
+
+    def belongs_to(self, name: str, body: Iterable[ast.stmt]) -> bool:
+        """Tell whether a loop's variable is assigned by this loop only, and used in its body only."""
+
+        def uses(nodes: Iterable[ast.AST]) -> int:
+            return sum(isinstance(n, ast.Name) and n.id == name for node in nodes for n in ast.walk(node))
+
+        return self.counts.get(name) == 1 and uses(body) == uses([self._node]) - 1
 
     def visit_Name(self, node: ast.Name) -> None:
         """Count an assignment."""

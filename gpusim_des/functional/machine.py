@@ -22,6 +22,7 @@ from gpusim_des.functional.bulk_copies import BulkCopies
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.event import Event, TooLong
 from gpusim_des.functional.journal import Journal
+from gpusim_des.functional.line_accounting import count_events
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.shared_memory import SharedLimits, SharedMemory
@@ -86,7 +87,7 @@ class Machine:
         self._all_lanes: NDArray[np.uint8] = np.tile(lanes, len(blocks))
         self._lanes_cache: tuple[NDArray[np.bool_], NDArray[np.uint8]] | None = None
         self._journal = Journal()
-        self._shared_memory = SharedMemory(kernel_name, shared_limits)
+        self.shared_memory = SharedMemory(kernel_name, shared_limits)
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
         self._read: set[int] = set()  # events whose results some instruction reads
@@ -128,7 +129,7 @@ class Machine:
             self.events[number].lanes = self._absorbed.pop(number)
         if len(self.events) == self._most_events:
             raise TooLong
-        self.events.append(Event(op, lanes, numbers, site.line, *cost, columns, operand))
+        self.events.append(Event(op, lanes, numbers, site, *cost, columns, operand))
         return len(self.events) - 1
 
     def sequence(self, ops: tuple[OpClass, ...], mask: Mask, producers: Producers, site: Site) -> Producers:
@@ -287,8 +288,9 @@ class Machine:
 
     def shared(self, name: str, shape: tuple[int, ...], dtype: DTypeLike, *, dynamic: bool = False) -> SharedArray:
         """Declare an array in the shared memory of every block in flight, in the launch's `dynamic` part or before."""
-        array = self._shared_memory.declare(name, shape, dtype, len(self.blocks), dynamic=dynamic)
-        used = self._shared_memory.static_bytes
+        array = self.shared_memory.declare(name, shape, dtype, len(self.blocks), dynamic=dynamic)
+        self.counters.shared_arrays[name] = array.shape, array.dtype.name
+        used = self.shared_memory.static_bytes
         self.counters.shared_bytes_per_block = max(self.counters.shared_bytes_per_block, used)
         return array
 
@@ -325,8 +327,7 @@ class Machine:
         lanes = self.lanes(mask)
         both = np.broadcast_to(taken if mask is None else taken & mask, self.shape)
         yes = self.by_warp(both, fill=False).sum(axis=1, dtype=np.uint8)
-        self.counters.branches += int(np.count_nonzero(lanes))
-        self.counters.divergent_branches += int(np.count_nonzero((yes > 0) & (yes < lanes)))
+        self.counters.count_branch(site, lanes, yes)
         return self.instruction(OpClass.BRANCH, mask, producers, site)
 
     def barrier(self, mask: Mask, producers: Producers, site: Site) -> int:
@@ -337,7 +338,7 @@ class Machine:
         if stuck.any():
             row = int(np.argmax(stuck))
             raise complaints.barrier_not_reached(self.kernel_name, site, on[row], self.config, int(self.blocks[row]))
-        self.counters.barriers += int(np.count_nonzero(there))
+        self.counters.count_barriers(site, int(np.count_nonzero(there)))
         return self.instruction(OpClass.BARRIER, mask, producers, site)
 
     def shuffle(
@@ -370,9 +371,8 @@ class Machine:
         if self.counting == "auto":
             self.instruction(OpClass.EXIT, None, (), UNKNOWN)
         self._journal.clear()
-        for event in self.events:
-            if self.counting != "lines" or event.op is OpClass.INT:
-                self.counters.count_instruction(event.op.label, event.lanes)
+        warps_per_block, lines_only = self.config.warps_per_block, self.counting == "lines"
+        count_events(self.counters, self.events, self._all_lanes, warps_per_block, lines_only=lines_only)
 
     # Errors ---------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, Source, build
-from gpusim_des.functional.rewrite import Rewriter, constant, runtime, thunk
+from gpusim_des.functional.rewrite import Rewriter
+from gpusim_des.functional.rewritten import constant, runtime, thunk
 
 
 def compile_masked(source: Source, *, count_lines: bool) -> Compiled:
@@ -55,6 +56,9 @@ class MaskedRewriter(Rewriter):
         self.check_statement(node)
         if isinstance(node.value, ast.Constant):
             return []
+        if self.is_breakpoint(node.value):
+            stop = runtime("stop", self.place(node))
+            return [ast.Expr(stop)]
         if isinstance(node.value, ast.Yield):
             value = node.value.value
             token = self.expression(value) if value is not None else constant(None)
@@ -92,7 +96,7 @@ class MaskedRewriter(Rewriter):
             raise self.refuse(node, "for … else")
         iterable = self.range_loop(node)
         kept = self.temporary()
-        head = self.assign(node.target, ast.Name(kept, ast.Load()))
+        head = self.loop_head(node, kept)
         return [ast.For(ast.Name(kept, ast.Store()), iterable, [*head, *self.body(node.body)], [])]
 
     def visit_Break(self, _: ast.Break) -> list[ast.stmt]:
@@ -134,7 +138,6 @@ _NAMES: dict[type[ast.AST], str] = {
     ast.SetComp: "a set comprehension",
     ast.Dict: "a dictionary",
     ast.Set: "a set",
-    ast.JoinedStr: "a formatted string",
     ast.Import: "an import",
     ast.ImportFrom: "an import",
     ast.NamedExpr: "an assignment expression",

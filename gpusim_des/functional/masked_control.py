@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.kernel_source import NotVectorizable
+from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.runtime import Runtime
 from gpusim_des.functional.tracked import Value
-from gpusim_des.functional.variable_types import Types
 
 SPINS = 1000
 """Iterations of a loop after which it is watched: it may wait for something that never happens."""
@@ -58,8 +58,8 @@ def _or(a: Mask, b: Mask) -> Mask:
 class MaskedControl(Runtime):
     """The part of the masked runtime that keeps the mask."""
 
-    def __init__(self, machine: Machine, names: dict[int, str], types: Types, *, learning: bool) -> None:
-        super().__init__(machine.kernel_name, names, types, learning=learning)
+    def __init__(self, machine: Machine, context: LaunchContext, *, learning: bool) -> None:
+        super().__init__(machine.kernel_name, context, learning=learning)
         self.machine = machine
         self.mask: Mask = np.zeros((1, 1), bool) if learning else None
         self._frames: list[Frame] = []

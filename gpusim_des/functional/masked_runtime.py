@@ -14,20 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import instructions, provenance
+from gpusim_des.functional import complaints, instructions, masked_cuda, masked_local, masked_print, provenance
+from gpusim_des.functional.cuda_operations import CudaOperation
+from gpusim_des.functional.cuda_translation import translate
+from gpusim_des.functional.formatted import Text
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, is_constant_function, is_helper
+from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.masked_control import Frame, MaskedControl
 from gpusim_des.functional.masked_operations import operate
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.masked_print import Printed
+from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.operations import Barrier, Operation
 from gpusim_des.functional.plain_numbers import active_only
-from gpusim_des.functional.runtime import Array
+from gpusim_des.functional.private_arrays import LocalArray
 from gpusim_des.functional.shared_names import SharedNames
-from gpusim_des.functional.source import Site
+from gpusim_des.functional.thread_memory import Array
 from gpusim_des.functional.tracked import PLAIN, UNDEFINED, LocalList, Value
-from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
 
 HARMLESS: tuple[Any, ...] = (len, range, isinstance, tuple, enumerate, zip, reversed, sum, min, max, abs, divmod, slice)
@@ -43,19 +46,17 @@ class MaskedRuntime(MaskedControl):
     def __init__(
         self,
         machine: Machine,
-        names: dict[int, str],
-        types: Types,
+        context: LaunchContext,
         compile_function: Callable[[Callable[..., Any]], Compiled],
         *,
         learning: bool,
     ) -> None:
-        super().__init__(machine, names, types, learning=learning)
+        super().__init__(machine, context, learning=learning)
         self._compile = compile_function
-        self._shared = SharedNames()
-
-    def shared(self, name: str, shape: Any, dtype: Any, dynamic: bool, site: Site) -> SharedArray:
-        """Array in shared memory, declared by the first thread that names it."""
-        return self._shared.declare(self.machine, name, shape, dtype, site, dynamic=dynamic)
+        self.shared_names = SharedNames()
+        self.local_arrays: dict[tuple[Any, ...], LocalArray] = {}
+        self.printed: list[Printed] = []
+        """What the threads printed so far; it is written when they have run, because they may have to run again."""
 
     # Record ---------------------------------------------------------------------------------------------------------
 
@@ -130,8 +131,9 @@ class MaskedRuntime(MaskedControl):
         if not isinstance(new, (Value, *PLAIN)):
             return self.rebind(place, old, new)
         if not isinstance(new, Value):
-            known = rules.constant_type(old) if isinstance(old, PLAIN) else old.dtype
-            new = self.constant(new, rules.meet_constant(known, new))
+            known = self.rules.constant_type(old) if isinstance(old, PLAIN) else old.dtype
+            own = self.rules.constant_type(new)
+            new = self.constant(new, self.rules.variable(known, isinstance(old, PLAIN), own, new_constant=True))
         return self.merge(old, new)
 
     # Expressions with control flow ----------------------------------------------------------------------------------
@@ -216,27 +218,38 @@ class MaskedRuntime(MaskedControl):
     def call(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """Call a method of the thread or of an array, a scalar function, or a helper."""
         if isinstance(function, Operation):
-            return operate(self, place, function, function.bind(self.sites[place], arguments, keywords))
+            return self._operate(place, function, function.bind(self.sites[place], arguments, keywords))
+        if function is print:
+            return masked_print.print_all(self, arguments, keywords)
         if not keywords:
             result = self.scalar_function(place, function, arguments)
             if result is not NotImplemented:
                 return result
-        if is_helper(function):
+        marked = getattr(function, "py_func", None)
+        if marked is not None or is_helper(function):
+            function = marked or function
             if len(self._frames) > MOST_CALLS:
                 raise NotVectorizable(f"recursion of {function.__name__}", self.sites[place])
             passed = filled(function, arguments, keywords)
             key = (*self.frame_key(), place)
             return self._enter(key, self._compile(function), passed)
+        self._check_harmless(place, function, (*arguments, *keywords.values()))
+        return function(*arguments, **keywords)
+
+    def _operate(self, place: int, operation: Operation, arguments: dict[str, Any]) -> Any:
+        if isinstance(operation, CudaOperation):
+            return masked_cuda.operate(self, place, translate(self, place, operation, arguments))
+        return operate(self, place, operation, arguments)
+
+    def _check_harmless(self, place: int, function: Any, arguments: tuple[Any, ...]) -> None:
+        """Leave a function to the interpreter that one call for all threads could not stand for."""
+        name = getattr(function, "__name__", repr(function))
         if isinstance(getattr(function, "__self__", None), list | dict | set):
-            raise NotVectorizable(f"a call of {function.__name__} of a list", self.sites[place])
-        everything = (*arguments, *keywords.values())
-        if any(isinstance(a, Value) for a in everything):
-            name = getattr(function, "__name__", repr(function))
+            raise NotVectorizable(f"a call of {name} of a list", self.sites[place])
+        if any(isinstance(a, Value) for a in arguments):
             raise NotVectorizable(f"a call of {name} with a per-thread value", self.sites[place])
         if not any(function is f for f in HARMLESS) and not is_constant_function(function):
-            name = getattr(function, "__name__", repr(function))
             raise NotVectorizable(f"a call of {name}, which may do more than compute", self.sites[place])
-        return function(*arguments, **keywords)
 
     # Memory ---------------------------------------------------------------------------------------------------------
 
@@ -253,6 +266,8 @@ class MaskedRuntime(MaskedControl):
     def read(self, place: int, array: Array, flat: Any, producers: Any) -> Value:
         """Read for the active threads."""
         index, site = np.asarray(flat), self.sites[place]
+        if isinstance(array, LocalArray):
+            return masked_local.read(self, place, array, index, producers)
         if isinstance(array, DeviceArray):
             values, event = self.machine.load(array, self.name_of(array), index, self.mask, producers, site)
         else:
@@ -264,20 +279,34 @@ class MaskedRuntime(MaskedControl):
         index, site = np.asarray(flat), self.sites[place]
         self.changes += 1
         numbers = np.asarray(value.value if isinstance(value, Value) else value)
-        if isinstance(array, DeviceArray):
+        if isinstance(array, LocalArray):
+            masked_local.write(self, place, array, index, numbers, producers)
+        elif isinstance(array, DeviceArray):
             self.machine.store(array, self.name_of(array), index, numbers, self.mask, producers, site)
         else:
             self.machine.shared_store(array, index, numbers, self.mask, producers, site)
+
+    def text(self, place: int, *parts: Any) -> Text:  # noqa: ARG002 - the interpreter formats where it stands
+        """``f"…"``: each thread's is made when it prints."""
+        return Text(parts)
+
+    def tell(self) -> None:
+        """Write what the threads printed."""
+        for call in self.printed:
+            call.write()
+        self.printed.clear()
+
+    def stop(self, place: int) -> None:
+        """``breakpoint()``: threads can stop one by one only."""
+        if not self.learning:
+            raise NotVectorizable("breakpoint()", self.sites[place])
 
     # Barriers -------------------------------------------------------------------------------------------------------
 
     def pause(self, place: int, token: Any) -> None:
         """``yield t.syncthreads()``."""
         if not isinstance(token, Barrier):
-            raise KernelError(
-                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads() "
-                "and nothing else; call the others without yield"
-            )
+            raise complaints.no_barrier(self.kernel_name, self.sites[place], token)
         if not self.learning:
             self.machine.barrier(self.mask, (), self.sites[place])
 

@@ -196,21 +196,37 @@ class DeviceArray(OnDevice):
         return self.shape[0]
 
 
+class PrivateArray(DeviceArray):
+    """An array that no other kernel and no copy can reach: constants, and what threads have for themselves."""
+
+    __slots__ = ()
+
+
 class SharedArray(OnDevice):
     """A shared-memory array of every block in flight: data has one row per block.
 
-    The address counts from the start of the block's shared memory, in bytes. Fresh shared memory is poison.
+    The address counts from the start of the block's shared memory, in bytes. Fresh shared memory is poison. `data` are
+    its elements where they are shared with another array; rows may be longer than `shape` asks for.
     """
 
     __slots__ = ("address", "data", "dtype", "name", "shape")
 
-    def __init__(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], address: int, blocks: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        address: int,
+        blocks: int,
+        data: NDArray[Any] | None = None,
+    ) -> None:
         self.name = name
         self.shape = shape
         self.dtype = dtype
         self.address = address
-        self.data: NDArray[Any] = np.empty((blocks, math.prod(shape)), dtype)
-        poison(self.data)
+        self.data: NDArray[Any] = np.empty((blocks, math.prod(shape)), dtype) if data is None else data
+        if data is None:
+            poison(self.data)
 
     @property
     def size(self) -> int:

@@ -52,11 +52,12 @@ class operation:  # noqa: N801 - reads as a decorator
         return Operation(self._name, owner, self._signature)
 
 
-ATOMICS = frozenset({"atomic_add", "atomic_max", "atomic_min", "atomic_exch", "atomic_cas"})
-
-COLLECTIVES = frozenset({"shfl", "shfl_up", "shfl_down", "shfl_xor", "ballot", "any", "all", "activemask", "syncwarp"})
-"""Operations in which lanes of a warp meet."""
-
+ATOMICS = frozenset(
+    {
+        *("atomic_add", "atomic_sub", "atomic_max", "atomic_min", "atomic_nanmax", "atomic_nanmin"),
+        *("atomic_and", "atomic_or", "atomic_xor", "atomic_inc", "atomic_dec", "atomic_exch", "atomic_cas"),
+    }
+)
 
 COPIES = frozenset(
     {
@@ -79,6 +80,30 @@ class Atomics:
     @operation
     def atomic_add(self, index: Any, value: Any) -> Any:
         """Add `value` to the element."""
+
+    @operation
+    def atomic_sub(self, index: Any, value: Any) -> Any:
+        """Subtract `value` from the element."""
+
+    @operation
+    def atomic_and(self, index: Any, value: Any) -> Any:
+        """Bitwise and of the element and `value`."""
+
+    @operation
+    def atomic_or(self, index: Any, value: Any) -> Any:
+        """Bitwise or of the element and `value`."""
+
+    @operation
+    def atomic_xor(self, index: Any, value: Any) -> Any:
+        """Bitwise exclusive or of the element and `value`."""
+
+    @operation
+    def atomic_inc(self, index: Any, value: Any) -> Any:
+        """Add 1, or start at 0 again from `value` on."""
+
+    @operation
+    def atomic_dec(self, index: Any, value: Any) -> Any:
+        """Subtract 1, or start at `value` again after 0 or above `value`."""
 
     @operation
     def atomic_max(self, index: Any, value: Any) -> Any:
@@ -106,6 +131,9 @@ class Dim:
         self.x = x
         self.y = y
         self.z = z
+
+    def __repr__(self) -> str:
+        return f"({self.x}, {self.y}, {self.z})"
 
 
 class Thread:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.functional import arithmetic_rules as rules
+from gpusim_des.functional import number_functions
+from gpusim_des.functional.type_rules import TypeRules
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
@@ -34,24 +36,18 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compute(name: str, a: Any, b: Any) -> Any:
+def compute(types: TypeRules, name: str, a: Any, b: Any) -> Any:
     """``a op b`` of two constants.
 
-    >>> compute("add", 3, 4), compute("subtract", np.uint32(1), 2), compute("floor_divide", 7, 2)
-    (7, np.uint32(4294967295), 3)
+    >>> from gpusim_des.functional.type_rules import C_TYPES
+    >>> compute(C_TYPES, "add", 3, 4), compute(C_TYPES, "subtract", np.uint32(1), 2)
+    (7, np.uint32(4294967295))
     """
-    typed = [x.dtype for x in (a, b) if isinstance(x, np.generic)]
-    if not typed:
+    operands = [x.dtype if isinstance(x, np.generic) else x for x in (a, b)]
+    if not any(isinstance(x, np.dtype) for x in operands):
         return _OPERATORS[name](a, b)
-    joint = typed[0]
-    for other in typed[1:]:
-        joint = rules.common_type(joint, other)
-    for x in (a, b):
-        if not isinstance(x, np.generic):
-            joint = rules.meet_constant(joint, x)
-    if name in rules.BITWISE and typed == [rules.BOOL, rules.BOOL]:
-        joint = rules.BOOL
-    return calculate(name, rules.operation_type(name, joint), cast(a, joint), cast(b, joint))
+    joint = types.joint(name, operands)
+    return calculate(name, joint, cast(a, joint), cast(b, joint))
 
 
 def cast(value: Any, dtype: np.dtype[Any]) -> Any:
@@ -74,8 +70,16 @@ def calculate(name: str, dtype: np.dtype[Any], *operands: Any) -> Any:
             base, exponent = operands
             value = np.where(exponent < 0, 0, np.power(base, np.maximum(exponent, 0)))[()]
         else:
-            value = getattr(np, name)(*operands)
-    return value if value.dtype.kind == "b" or value.dtype == dtype else value.astype(dtype)
+            value = function_of(name)(*operands)
+    size_of_complex = dtype.kind == "c" and value.dtype.kind == "f"
+    return value if value.dtype.kind == "b" or value.dtype == dtype or size_of_complex else value.astype(dtype)
+
+
+@cache
+def function_of(name: str) -> Callable[..., Any]:
+    """Function of arrays by its name in `rules.function_name`: NumPy's, or one that NumPy lacks."""
+    found: Callable[..., Any] = number_functions.FUNCTIONS.get(name) or getattr(np, name)
+    return found
 
 
 def active_only(value: NDArray[Any], mask: NDArray[np.bool_] | None, shape: tuple[int, int]) -> NDArray[Any]:

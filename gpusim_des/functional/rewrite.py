@@ -7,50 +7,13 @@ the order of evaluation: for one thread, comparing numbers is comparing times.
 from __future__ import annotations
 
 import ast
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from gpusim_des.errors import KernelError
+from gpusim_des.functional.cuda_operations import Special
 from gpusim_des.functional.kernel_source import RUNTIME, LocalNames, NotVectorizable, Source
+from gpusim_des.functional.rewritten import BINARY, COMPARE, UNARY, Done, Kept, constant, runtime
 from gpusim_des.functional.source import Site
-
-BINARY = {
-    ast.Add: "add",
-    ast.Sub: "subtract",
-    ast.Mult: "multiply",
-    ast.Div: "divide",
-    ast.FloorDiv: "floor_divide",
-    ast.Mod: "remainder",
-    ast.Pow: "power",
-    ast.LShift: "left_shift",
-    ast.RShift: "right_shift",
-    ast.BitAnd: "bitwise_and",
-    ast.BitOr: "bitwise_or",
-    ast.BitXor: "bitwise_xor",
-}
-COMPARE = {
-    ast.Lt: "less",
-    ast.LtE: "less_equal",
-    ast.Gt: "greater",
-    ast.GtE: "greater_equal",
-    ast.Eq: "equal",
-    ast.NotEq: "not_equal",
-}
-UNARY = {ast.USub: "negative", ast.Invert: "invert"}
-
-
-def runtime(method: str, *arguments: ast.expr) -> ast.Call:
-    """``__r.method(*arguments)``."""
-    return ast.Call(ast.Attribute(ast.Name(RUNTIME, ast.Load()), method, ast.Load()), list(arguments), [])
-
-
-def constant(value: Any) -> ast.Constant:
-    """A literal."""
-    return ast.Constant(value)
-
-
-def thunk(body: ast.expr) -> ast.Lambda:
-    """``lambda: body``."""
-    return ast.Lambda(ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[]), body)
 
 
 class Rewriter(ast.NodeTransformer):
@@ -61,7 +24,10 @@ class Rewriter(ast.NodeTransformer):
         self.count_lines = count_lines
         self.names = LocalNames(source.node)
         self.sites: list[Site] = []
+        self.depth = -1
+        """Loops and branches around the present statement."""
         self._temporaries = 0
+        self._versions: dict[str, int] = {}
 
     def place(self, node: ast.AST) -> ast.Constant:
         """Number of the next place."""
@@ -81,6 +47,23 @@ class Rewriter(ast.NodeTransformer):
         """Rewrite an expression."""
         done: ast.expr = self.visit(node)
         return ast.copy_location(done, node)
+
+    # Names of numba.cuda --------------------------------------------------------------------------------------------
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """``cuda.threadIdx.x``, ``a.shape``: the runtime knows what they are, in kernels of this style."""
+        if not self.source.is_cuda:
+            self.generic_visit(node)
+            return node
+        owner = self.expression(node.value)
+        return runtime("attribute", self.place(node), owner, constant(node.attr))
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """Return a name; a global one may be ``threadIdx`` or ``laneid``, imported by itself."""
+        is_local = node.id in self.names.counts or node.id in self.names.parameters
+        if self.source.is_cuda and not is_local and isinstance(self.source.global_value(node.id), Special):
+            return runtime("special", node)
+        return node
 
     # Arithmetic -----------------------------------------------------------------------------------------------------
 
@@ -122,9 +105,9 @@ class Rewriter(ast.NodeTransformer):
             for number, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
                 is_middle = number < len(node.ops) - 1 and not isinstance(right, ast.Name | ast.Constant)
                 kept = self.temporary() if is_middle else ""
-                part = _Kept(kept, right) if is_middle else right
+                part = Kept(kept, right) if is_middle else right
                 pairs.append(ast.copy_location(ast.Compare(left, [op], [part]), node))
-                left = _Kept(kept, None) if is_middle else right
+                left = Kept(kept, None) if is_middle else right
             return self.expression(ast.copy_location(ast.BoolOp(ast.And(), pairs), node))
         a, b = self.expression(node.left), self.expression(node.comparators[0])
         name = COMPARE.get(type(node.ops[0]))
@@ -180,8 +163,15 @@ class Rewriter(ast.NodeTransformer):
     def assign_name(self, node: ast.AST, name: str, value: ast.expr) -> ast.stmt:
         """``name = __r.assign(place, "name", name, value)``; ``let`` where a constant may stay one."""
         method = "let" if self.names.foldable(name) else "assign"
-        old = ast.Name(name, ast.Load())
-        return ast.Assign([ast.Name(name, ast.Store())], runtime(method, self.place(node), constant(name), old, value))
+        old: ast.expr = ast.Name(name, ast.Load())
+        slot = name
+        if self.source.is_cuda and self.depth == 0:
+            # As in Numba, a variable that all threads assign anew may have another type from here on.
+            self._versions[name] = self._versions.get(name, 0) + 1
+            old = ast.Attribute(ast.Name(RUNTIME, ast.Load()), "undefined", ast.Load())
+        if self._versions.get(name, 0) > 1:
+            slot = f"{name} {self._versions[name]}"
+        return ast.Assign([ast.Name(name, ast.Store())], runtime(method, self.place(node), constant(slot), old, value))
 
     def assign(self, target: ast.expr, value: ast.expr) -> list[ast.stmt]:
         """Assign a rewritten value to a target."""
@@ -235,13 +225,13 @@ class Rewriter(ast.NodeTransformer):
         where: list[ast.expr] = [ast.Name(array, ast.Load()), ast.Name(index, ast.Load())]
         old = self.temporary()
         done.append(ast.Assign([ast.Name(old, ast.Store())], runtime("get", self.place(node), *where)))
-        value = self.binary(node, node.op, _Done(ast.Name(old, ast.Load())), node.value)
+        value = self.binary(node, node.op, Done(ast.Name(old, ast.Load())), node.value)
         new = self.temporary()
         done.append(ast.Assign([ast.Name(new, ast.Store())], value))
         done.append(ast.Expr(runtime("set", self.place(node), *where, ast.Name(new, ast.Load()))))
         return done
 
-    def visit__Kept(self, node: _Kept) -> ast.expr:
+    def visit_Kept(self, node: Kept) -> ast.expr:
         """The middle of a chained comparison: computed once, used twice."""
         if node.inner is None:
             return runtime("kept", constant(node.name))
@@ -251,6 +241,18 @@ class Rewriter(ast.NodeTransformer):
         """A local array."""
         items: list[ast.expr] = [self.visit(e) for e in node.elts]
         return runtime("local", self.place(node), ast.List(items, ast.Load()))
+
+    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.expr:
+        """``f"…"``: constant parts, and values with how they are converted and formatted."""
+        parts: list[ast.expr] = []
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                how = constant("") if part.format_spec is None else self.visit(part.format_spec)
+                shown = [self.expression(part.value), constant(part.conversion), how]
+                parts.append(ast.Tuple(shown, ast.Load()))
+            else:
+                parts.append(part)
+        return runtime("text", self.place(node), *parts)
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.expr:
         """``yield from helper(t)``: a helper that has barriers; every call can pause, so it is a call."""
@@ -265,9 +267,24 @@ class Rewriter(ast.NodeTransformer):
 
     visit_Nonlocal = visit_Global
 
-    def visit__Done(self, node: _Done) -> ast.expr:
+    def visit_Done(self, node: Done) -> ast.expr:
         """An expression that is rewritten already."""
         return node.inner
+
+    def loop_head(self, node: ast.For, item: str) -> list[ast.stmt]:
+        """Assign the next item of a loop to its target.
+
+        In Numba's style a variable that only the body uses needs no type of its own: it stays a constant where the
+        loop is unrolled, so that indices of local arrays are constants, too.
+        """
+        value = ast.Name(item, ast.Load())
+        if (
+            self.source.is_cuda
+            and isinstance(node.target, ast.Name)
+            and self.names.belongs_to(node.target.id, node.body)
+        ):
+            return [ast.Assign([ast.Name(node.target.id, ast.Store())], value)]
+        return self.assign(node.target, value)
 
     def range_loop(self, node: ast.For) -> ast.expr:
         """The iterable of a for loop: a range that the runtime counts, or anything that Python can iterate."""
@@ -293,6 +310,7 @@ class Rewriter(ast.NodeTransformer):
             done.append(ast.Assign([ast.Name(n, ast.Store()) for n in locals_], undefined))
         for name in self.names.parameters:
             if name in self.names.counts:
+                self._versions[name] = 1
                 value = runtime(
                     "assign", self.place(self.source.node), constant(name), undefined, ast.Name(name, ast.Load())
                 )
@@ -302,6 +320,7 @@ class Rewriter(ast.NodeTransformer):
     def body(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         """Rewrite statements, each preceded by its count where lines are counted; none become ``pass``."""
         done: list[ast.stmt] = []
+        self.depth += 1
         for statement in statements:
             is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
             if self.count_lines and not isinstance(statement, ast.For | ast.While) and not is_text:
@@ -310,6 +329,7 @@ class Rewriter(ast.NodeTransformer):
             for new in result if isinstance(result, list) else [result]:
                 ast.copy_location(new, statement)
                 done.append(new)
+        self.depth -= 1
         return done or [ast.Pass()]
 
     def definition(self, node: ast.FunctionDef, body: list[ast.stmt]) -> ast.FunctionDef:
@@ -332,32 +352,26 @@ class Rewriter(ast.NodeTransformer):
             done.type_params = []
         return ast.copy_location(done, node)
 
+    def is_breakpoint(self, node: ast.expr) -> bool:
+        """Tell whether this is ``breakpoint()``, Python's own, or ``pdb.set_trace()``."""
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute):
+            return node.func.attr == "set_trace"
+        return isinstance(node.func, ast.Name) and node.func.id == "breakpoint" and not self.is_known("breakpoint")
+
+    def is_known(self, name: str) -> bool:
+        """Tell whether a name is a variable of the kernel or of its module, and not Python's own."""
+        mine = name in self.names.counts or name in self.names.parameters
+        return mine or self.source.global_value(name) is not None
+
     def check_statement(self, node: ast.Expr) -> None:
         """Refuse a barrier that is called but not yielded."""
         call = node.value
+        if self.source.is_cuda:
+            return
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "syncthreads":
             raise KernelError(
                 f"{self.source.node.name}: barrier in {self.source.site(node)} has no effect: "
                 "write `yield t.syncthreads()`"
             )
-
-
-class _Done(ast.expr):
-    """Wraps an expression that must not be rewritten again."""
-
-    _fields = ("inner",)
-
-    def __init__(self, inner: ast.expr) -> None:
-        super().__init__()
-        self.inner = inner
-
-
-class _Kept(ast.expr):
-    """An expression that is used twice; without `inner`, its second use."""
-
-    _fields = ("name", "inner")
-
-    def __init__(self, name: str, inner: ast.expr | None) -> None:
-        super().__init__()
-        self.name = name
-        self.inner = inner

@@ -7,33 +7,38 @@ numbers are constants: combining them costs nothing, and they take the type of t
 from __future__ import annotations
 
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from gpusim_des.errors import BoundsError, KernelError
+from gpusim_des.errors import KernelError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import complaints, instructions, membership, plain_numbers
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional import complaints, cuda_translation, element_types, instructions, membership, plain_numbers
+from gpusim_des.functional.launch_context import LaunchContext
+from gpusim_des.functional.operations import Thread
 from gpusim_des.functional.source import Site
+from gpusim_des.functional.thread_memory import ThreadMemory
 from gpusim_des.functional.tracked import PLAIN, UNDEFINED, LocalList, Value
-from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
 
-Array = DeviceArray | SharedArray
 
-
-class Runtime(ABC):
+class Runtime(ThreadMemory):
     """Arithmetic, types and assignments; subclasses add control flow, memory and the record of what happened."""
 
     undefined = UNDEFINED
 
-    def __init__(self, kernel_name: str, names: dict[int, str], types: Types, *, learning: bool) -> None:
+    thread: Thread
+    """The thread, or threads, that run."""
+
+    def __init__(self, kernel_name: str, context: LaunchContext, *, learning: bool) -> None:
         self.kernel_name = kernel_name
-        self.names = names
-        self.types = types
+        self.context = context
+        self.names = context.names
+        self.types = context.types
+        self.rules = context.types.rules
+        self.constant_arrays = context.constants
         self.learning = learning
         self.here = 0
         """Place where Python last asked for a number that is the same in all threads."""
@@ -41,23 +46,21 @@ class Runtime(ABC):
         self.sites: list[Site] = []
         """Positions of the places of the function that runs now."""
 
+    # Names of numba.cuda --------------------------------------------------------------------------------------------
+
+    def attribute(self, place: int, owner: Any, name: str) -> Any:
+        """``owner.name``, in kernels written for ``numba.cuda``."""
+        return cuda_translation.attribute(self, place, owner, name)
+
+    def special(self, name: Any) -> Any:
+        """Return a global variable that may be ``threadIdx`` or its like."""
+        return cuda_translation.special(self, name)
+
     # To be given by the ways of running -----------------------------------------------------------------------------
-
-    @abstractmethod
-    def emit(self, place: int, ops: instructions.Sequence, operands: tuple[Any, ...]) -> Any:
-        """Record a sequence of instructions that reads these operands; returns the producers of its result."""
-
-    @abstractmethod
-    def plain(self, value: Value, what: str) -> Any:
-        """Return the one Python number that a value is for all threads concerned."""
 
     @abstractmethod
     def merge(self, old: Any, new: Value) -> Value:
         """Return `new` where threads are active, `old` elsewhere."""
-
-    @abstractmethod
-    def frame_key(self) -> tuple[Any, ...]:
-        """Name of the function call that runs now, the same in both ways."""
 
     @abstractmethod
     def constant(self, value: Any, dtype: np.dtype[Any]) -> Value:
@@ -79,18 +82,12 @@ class Runtime(ABC):
     def check_assigned(self, place: int, operand: Value) -> None:
         """Refuse a variable that some of the active threads have not assigned."""
 
-    def joint_type(self, place: int, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
-        """Type in which operands meet, ``None`` if all are constants."""
-        known = [t for t in (self.operand_type(place, x) for x in operands) if t is not None]
-        if not known:
+    def joint_type(self, place: int, name: str, operands: tuple[Any, ...]) -> np.dtype[Any] | None:
+        """Type in which operation `name` is computed, ``None`` if all operands are constants."""
+        types = [self.operand_type(place, x) for x in operands]
+        if all(t is None for t in types):
             return None
-        joint = known[0]
-        for other in known[1:]:
-            joint = rules.common_type(joint, other)
-        for operand in operands:
-            if not isinstance(operand, Value):
-                joint = rules.meet_constant(joint, operand)
-        return joint
+        return self.rules.joint(name, [x if t is None else t for x, t in zip(operands, types, strict=True)])
 
     def convert(self, place: int, operand: Any, dtype: np.dtype[Any]) -> Any:
         """Operand as a number (or numbers) of type `dtype`, the conversion counted."""
@@ -135,12 +132,13 @@ class Runtime(ABC):
         if not (isinstance(a, Value) or isinstance(b, Value)):
             if a is UNDEFINED or b is UNDEFINED:
                 self.operand_type(place, UNDEFINED)
-            return self.constants(place, plain_numbers.compute, name, a, b)
-        joint = self.joint_type(place, (a, b))
+            return self.constants(place, plain_numbers.compute, self.rules, name, a, b)
+        joint = self.joint_type(place, name, (a, b))
         assert joint is not None
-        if name in rules.BITWISE and isinstance(a, Value) and isinstance(b, Value) and a.dtype == b.dtype == rules.BOOL:
-            joint = rules.BOOL
-        return self.apply(place, name, (a, b), rules.operation_type(name, joint))
+        if name == "multiply" and _is_wide((a, b), joint):
+            x, y = _widened((a, b), joint)
+            return Value(self, x * y, self.emit(place, (OpClass.INT,), (a, b)))
+        return self.apply(place, name, (a, b), joint)
 
     def multiply_add(self, place: int, name: str, x: Any, y: Any, z: Any) -> Any:
         """``x * y ± z``, one instruction where all have one type (FMA, IMAD)."""
@@ -151,28 +149,28 @@ class Runtime(ABC):
         return self._contracted(place, name, (x, y), z, product_first=False)
 
     def _contracted(self, place: int, name: str, factors: tuple[Any, Any], z: Any, *, product_first: bool) -> Any:
-        product = self.joint_type(place, factors)
-        joint = self.joint_type(place, (*factors, z))
+        product = self.joint_type(place, "multiply", factors)
+        joint = self.joint_type(place, name, (*factors, z))
         if product is None or joint is None or product != joint or joint.kind not in "fiu" or joint.itemsize < 4:
             made = self.binary(place, "multiply", *factors)
             return self.binary(place, name, *((made, z) if product_first else (z, made)))
-        parts = [self.convert(place, v, joint) for v in (*factors, z)]
-        x, y, added = (v.value if isinstance(v, Value) else v for v in parts)
+        wide = _is_wide(factors, joint)
+        own = factors if wide else tuple(self.convert(place, v, joint) for v in factors)
+        parts = (*own, self.convert(place, z, joint))
+        x, y, added = _widened(parts, joint)
         operation = getattr(np, name)
         with np.errstate(all="ignore"):
             value = operation(x * y, added) if product_first else operation(added, x * y)
-        width = 1 if joint.itemsize == 4 or joint.kind == "f" else 3
+        width = 1 if joint.itemsize == 4 or joint.kind == "f" or wide else 3
         ops = (instructions.float_class(joint),) * width
-        return Value(self, value, self.emit(place, ops, tuple(parts)))
+        return Value(self, value, self.emit(place, ops, parts))
 
     def unary(self, place: int, name: str, a: Any) -> Any:
         """``-a`` or ``~a``."""
         dtype = self.operand_type(place, a)
         if dtype is None:
             return self.constants(place, operator.neg if name == "negative" else operator.invert, a)
-        return self.apply(
-            place, name, (a,), dtype if name == "invert" and dtype == rules.BOOL else rules.promoted(dtype)
-        )
+        return self.apply(place, name, (a,), self.rules.unary(name, dtype))
 
     def negation(self, place: int, a: Any) -> Any:
         """``not a``."""
@@ -183,8 +181,8 @@ class Runtime(ABC):
     def compare(self, place: int, name: str, a: Any, b: Any) -> Any:
         """``a < b`` and its like."""
         if not (isinstance(a, Value) or isinstance(b, Value)):
-            return self.constants(place, plain_numbers.compute, name, a, b)
-        joint = self.joint_type(place, (a, b))
+            return self.constants(place, plain_numbers.compute, self.rules, name, a, b)
+        joint = self.joint_type(place, name, (a, b))
         assert joint is not None
         return self.apply(place, name, (a, b), joint)
 
@@ -212,142 +210,57 @@ class Runtime(ABC):
             for other in arguments[1:]:
                 result = self.binary(place, name, result, other)
             return result
-        target = _CASTS.get(function) if isinstance(function, type) else None
-        if isinstance(function, type) and issubclass(function, np.generic):
-            target = np.dtype(function)
-        if isinstance(function, type) and target is not None and len(arguments) == 1:
+        if len(arguments) == 1 and (target := self._cast_type(function, arguments[0])) is not None:
             return self.cast(place, function, arguments[0], target)
         if function is bool and len(arguments) == 1:
             return self.truth(place, arguments[0])
         name_or_none = rules.function_name(function)
         if name_or_none is None:
-            return NotImplemented
-        joint = self.joint_type(place, arguments)
+            return self._complex(place, arguments) if function is complex else NotImplemented
+        joint = self.joint_type(place, name_or_none, arguments)
         if joint is None:
             return self.constants(place, function, *arguments)
-        result = self.apply(place, name_or_none, arguments, rules.operation_type(name_or_none, joint))
-        whole = (name_or_none in _WHOLE and function.__module__ == "math") or function is round
-        return self.convert(place, result, rules.INT32) if whole else result
+        result = self.apply(place, name_or_none, arguments, joint)
+        whole = self.rules.rounded(function, name_or_none)
+        return result if whole is None else self.convert(place, result, whole)
 
-    def cast(self, place: int, function: type, argument: Any, target: np.dtype[Any]) -> Any:
+    def _cast_type(self, function: Any, argument: Any) -> np.dtype[Any] | None:
+        """Type that a function converts to, ``None`` if it is no conversion."""
+        if function is int or function is float:
+            own = argument.dtype if isinstance(argument, Value) else self.rules.constant_type(argument)
+            return self.rules.cast(function, own)
+        is_scalar = isinstance(function, type) and issubclass(function, np.generic)
+        return np.dtype(function) if is_scalar else element_types.of_another_library(function)
+
+    def cast(self, place: int, function: Any, argument: Any, target: np.dtype[Any]) -> Any:
         """``int(x)``, ``float(x)``, ``np.float64(x)`` and their like."""
         if isinstance(argument, Value):
             return self.convert(place, argument, target)
         self.operand_type(place, argument)
-        if issubclass(function, np.generic):
-            return plain_numbers.cast(argument, target)
-        return self.constants(place, function, argument)
+        if function is int or function is float:
+            return self.constants(place, function, argument)
+        return plain_numbers.cast(argument, target)
 
-    # Memory ---------------------------------------------------------------------------------------------------------
-
-    @abstractmethod
-    def read(self, place: int, array: Array, flat: Any, producers: Any) -> Value:
-        """Return the element at row-major position `flat` and record the access."""
-
-    @abstractmethod
-    def write(self, place: int, array: Array, flat: Any, value: Any, producers: Any) -> None:
-        """Write an element and record the access."""
-
-    @abstractmethod
-    def check_bounds(self, place: int, verb: str, array: Array, size: int, index: Any, where: str) -> None:
-        """Refuse an index outside 0…size - 1."""
-
-    @abstractmethod
-    def joint_producers(self, operands: tuple[Any, ...]) -> Any:
-        """Producers of all operands together."""
-
-    def locate(self, place: int, verb: str, array: Array, index: Any) -> tuple[Any, tuple[Any, ...]]:
-        """Row-major position of ``array[index]`` and what it was computed from; counts the address arithmetic."""
-        parts = index if isinstance(index, tuple) else (index,)
-        shape = array.shape
-        if len(parts) != len(shape):
-            if len(parts) > 1:
-                raise KernelError(
-                    f"{self.kernel_name}: {len(parts)} indices in {self.sites[place]} for an array of shape {shape}: "
-                    f"give {len(shape)}, or one flat index"
-                )
-            shape = (array.size,)
-        flat: Any = 0
-        for axis, (size, part) in enumerate(zip(shape, parts, strict=True)):
-            dtype = self.operand_type(place, part)
-            number = part.value if isinstance(part, Value) else part
-            if (dtype or rules.constant_type(number)).kind not in "iub":
-                raise KernelError(
-                    f"{self.kernel_name}: {verb} {self.name_of(array)!r} in {self.sites[place]} has an index of type "
-                    f"{dtype or type(number).__name__}: indices are whole numbers; convert with int(...)"
-                )
-            number = number.astype(np.int64) if isinstance(part, Value) else int(number)
-            self.check_bounds(place, verb, array, size, number, f" in dimension {axis}" if len(shape) > 1 else "")
-            flat = flat * size + number
-        tracked = tuple(p for p in parts if isinstance(p, Value))
-        if not tracked:
-            return flat, ()
-        ops = (OpClass.INT,) * (len(shape) - 1) + (instructions.ADDRESS if isinstance(array, DeviceArray) else ())
-        return flat, (Value(self, flat, self.emit(place, ops, tracked)),)
-
-    def name_of(self, array: Array) -> str:
-        """Name of an array in messages: the kernel's parameter, or the name it was declared with."""
-        return self.names.get(id(array), array.name)
-
-    def get(self, place: int, array: Any, index: Any) -> Any:
-        """``array[index]``."""
-        if not isinstance(array, DeviceArray | SharedArray):
-            return array[self.plain_index(place, array, index)]
-        flat, operands = self.locate(
-            place, "load of" if isinstance(array, DeviceArray) else "shared load of", array, index
-        )
-        return self.read(place, array, flat, self.joint_producers((*operands, *self.guards())))
-
-    def set(self, place: int, array: Any, index: Any, value: Any) -> None:
-        """``array[index] = value``."""
-        if not isinstance(array, DeviceArray | SharedArray):
-            if not isinstance(array, LocalList):
-                raise complaints.writes_to_host(self.kernel_name, self.sites[place], array)
-            where = self.plain_index(place, array, index)
-            slot = self.types.joined(getattr(array, "slot", (*self.frame_key(), place)))
-            if self.learning:
-                self.types.note_stored(slot)
-            array[where] = self._assigned(place, slot, array[where], value)
-            return
-        self.operand_type(place, value)
-        stored = self.convert(place, value, array.dtype)
-        flat, operands = self.locate(
-            place, "store to" if isinstance(array, DeviceArray) else "shared store to", array, index
-        )
-        self.write(place, array, flat, stored, self.joint_producers((*operands, stored, *self.guards())))
-
-    def guards(self) -> tuple[Any, ...]:
-        """Values that an access depends on beside its operands; a thread that got here waits for no predicate."""
-        return ()
-
-    def plain_index(self, place: int, items: Any, index: Any) -> Any:
-        """Index of a Python list or tuple: a number that is the same for all threads concerned."""
-        self.here = place
-        where = index.__index__() if isinstance(index, Value) else index
-        if isinstance(items, list | tuple) and isinstance(where, int) and not -len(items) <= where < len(items):
-            raise BoundsError(
-                f"{self.kernel_name}: index {where} in {self.sites[place]} is outside 0…{len(items) - 1} of a local "
-                f"{'tuple' if isinstance(items, tuple) else 'list'}"
-            )
-        return where
-
-    def local(self, place: int, items: list[Any]) -> LocalList:
-        """``[a, b, …]``: a local array; its numbers have one type if the kernel stores to it."""
-        slot = self.types.joined((*self.frame_key(), "list", place))
-        if self.learning:
-            for item in items:
-                self._learn(slot, item)
-        if slot in self.types.stored:
-            items = [self._typed(place, slot, x) if isinstance(x, (Value, *PLAIN)) else x for x in items]
-        return LocalList(items, slot)
+    def _complex(self, place: int, arguments: tuple[Any, ...]) -> Any:
+        """``complex(real, imag)``: both parts are in registers already."""
+        joint = self.joint_type(place, "maximum", arguments)
+        if joint is None or joint.kind == "c" or len(arguments) > 2:
+            return self.constants(place, complex, *arguments) if joint is None else arguments[0]
+        real = joint if joint.kind == "f" else self.rules.real
+        parts = [self.convert(place, x, real) for x in arguments]
+        numbers = [x.value if isinstance(x, Value) else x for x in parts]
+        value = np.asarray(numbers[0] + 1j * (numbers[1] if len(numbers) > 1 else 0))
+        done = value.astype(np.complex64 if real.itemsize <= 4 else np.complex128)[()]
+        return Value(self, done, self.joint_producers(tuple(parts)))
 
     # Assignments ----------------------------------------------------------------------------------------------------
 
     def as_int(self, place: int, value: Any) -> Value:
         """Return a loop counter's first value."""
-        if isinstance(value, Value):
-            return value if value.dtype.itemsize >= 4 else self.convert(place, value, rules.INT32)
-        return self.constant(value, rules.constant_type(value))
+        if not isinstance(value, Value):
+            return self.constant(value, self.rules.constant_type(value))
+        done: Value = self.convert(place, value, self.rules.counter(value.dtype))
+        return done
 
     def side(self, place: int, name: int, value: Any) -> Any:
         """One side of a conditional expression."""
@@ -359,13 +272,14 @@ class Runtime(ABC):
 
     def assign(self, place: int, name: str, old: Any, new: Any) -> Any:
         """Assign a value to a variable: it takes the variable's type."""
-        return self._assigned(place, (*self.frame_key(), name), old, new)
+        return self.assigned(place, (*self.frame_key(), name), old, new)
 
-    def _assigned(self, place: int, slot: tuple[Any, ...], old: Any, new: Any) -> Any:
+    def assigned(self, place: int, slot: tuple[Any, ...], old: Any, new: Any) -> Any:
+        """Return what a variable is after an assignment."""
         if isinstance(new, tuple):
             before = old if isinstance(old, tuple) and len(old) == len(new) else (UNDEFINED,) * len(new)
             return tuple(
-                self._assigned(place, (*slot, k), b, x) for k, (b, x) in enumerate(zip(before, new, strict=True))
+                self.assigned(place, (*slot, k), b, x) for k, (b, x) in enumerate(zip(before, new, strict=True))
             )
         if not isinstance(new, (Value, *PLAIN)):
             if self.learning and isinstance(old, LocalList) and isinstance(new, LocalList):
@@ -373,17 +287,19 @@ class Runtime(ABC):
             return self.rebind(place, old, new)
         self.operand_type(place, new)
         if self.learning:
-            self._learn(slot, new)
-        return self.merge(old, self._typed(place, slot, new))
+            self.learn(slot, new)
+        return self.merge(old, self.typed(place, slot, new))
 
-    def _learn(self, slot: tuple[Any, ...], new: Any) -> None:
+    def learn(self, slot: tuple[Any, ...], new: Any) -> None:
+        """Take note of the type of something that is assigned."""
         if isinstance(new, Value):
             self.types.learn(slot, new.dtype, constant=False)
         elif isinstance(new, PLAIN):
-            self.types.learn(slot, rules.constant_type(new), constant=True)
+            self.types.learn(slot, self.rules.constant_type(new), constant=True)
 
-    def _typed(self, place: int, slot: tuple[Any, ...], new: Any) -> Value:
-        own = new.dtype if isinstance(new, Value) else rules.constant_type(new)
+    def typed(self, place: int, slot: tuple[Any, ...], new: Any) -> Value:
+        """Return a value with the type of a variable."""
+        own = new.dtype if isinstance(new, Value) else self.rules.constant_type(new)
         target = self.types.known.get(slot, own)
         done: Value = self.convert(place, new, target) if isinstance(new, Value) else self.constant(new, target)
         return done
@@ -393,6 +309,16 @@ class Runtime(ABC):
         return new
 
 
-_CASTS: dict[Any, np.dtype[Any]] = {int: rules.INT32, float: rules.FLOAT32}
+def _is_wide(factors: tuple[Any, ...], joint: np.dtype[Any]) -> bool:
+    """Tell whether this is a product of 64 bits of two numbers of 32: one instruction (IMAD.WIDE)."""
+    if joint.kind not in "iu" or joint.itemsize < 8:
+        return False
+    kinds = [x.dtype for x in factors if isinstance(x, Value)]
+    return all(k.itemsize <= 4 for k in kinds) and all(
+        rules.constant_type(x).itemsize <= 4 for x in factors if not isinstance(x, Value)
+    )
 
-_WHOLE = frozenset({"floor", "ceil", "trunc"})
+
+def _widened(operands: Iterable[Any], dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """Numbers of operands in a type that holds them all."""
+    return tuple(x.value.astype(dtype, copy=False) if isinstance(x, Value) else x for x in operands)

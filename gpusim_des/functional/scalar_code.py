@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 
 from gpusim_des.functional.kernel_source import Compiled, Source, build
-from gpusim_des.functional.rewrite import Rewriter, constant, runtime
+from gpusim_des.functional.rewrite import Rewriter
+from gpusim_des.functional.rewritten import constant, runtime
 
 
 def compile_scalar(source: Source, *, count_lines: bool) -> Compiled:
@@ -87,6 +88,9 @@ class ScalarRewriter(Rewriter):
         self.check_statement(node)
         if isinstance(node.value, ast.Constant):
             return []
+        if self.is_breakpoint(node.value):
+            stop = runtime("stop", self.place(node))
+            return [ast.Expr(ast.Call(stop, [], []))]
         if isinstance(node.value, ast.Yield):
             value = node.value.value
             token = self.expression(value) if value is not None else constant(None)
@@ -113,7 +117,7 @@ class ScalarRewriter(Rewriter):
         """A loop that tells its iterations."""
         iterable = self.range_loop(node)
         kept = self.temporary()
-        head = self.assign(node.target, ast.Name(kept, ast.Load()))
+        head = self.loop_head(node, kept)
         body = [*head, *self.body(node.body)]
         return [ast.For(ast.Name(kept, ast.Store()), iterable, body, self.body(node.orelse) if node.orelse else [])]
 

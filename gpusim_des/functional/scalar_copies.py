@@ -78,7 +78,7 @@ def copy(
         runtime.step(place, OpClass.ASYNC_WAIT, runtime.groups.wait_prior(int(prior)))
     elif name == "shared_barrier":
         barrier_name = thread_copies.barrier_name(runtime, place, arguments["name"])
-        return runtime.declare_barrier(barrier_name, runtime.key(place), runtime.sites[place])
+        return runtime.block.barrier(barrier_name, runtime.key(place), runtime.sites[place])
     elif name == "barrier_wait":
         (key,) = runtime.step(place, OpClass.BULK_WAIT, ())
         yield Meeting(key, name, runtime.sites[place], arguments)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from gpusim_des.functional import arithmetic_rules as rules
 from gpusim_des.functional import atomics, thread_atomics
+from gpusim_des.functional.array_view import base_of
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.functional.operations import ATOMICS, COLLECTIVES, COPIES, Barrier, Operation
+from gpusim_des.functional.operations import ATOMICS, COPIES, Barrier, Operation
 from gpusim_des.functional.scalar_copies import copy
 from gpusim_des.functional.scalar_steps import Meeting
 from gpusim_des.functional.tracked import Value
@@ -26,7 +29,7 @@ def operate(
     if name in ATOMICS:
         return _atomic(runtime, place, operation.owner, name, **arguments)
     if name == "shared":
-        return runtime.declare_shared(**arguments, site=runtime.sites[place])
+        return runtime.block.shared(**arguments, site=runtime.sites[place])
     if name == "syncthreads":
         return Barrier()
     if name == "threadfence":
@@ -34,7 +37,6 @@ def operate(
         return None
     if name in COPIES:
         return (yield from copy(runtime, place, name, arguments))
-    assert name in COLLECTIVES
     return (yield from _meet(runtime, place, name, arguments))
 
 
@@ -42,19 +44,23 @@ def _meet(runtime: ScalarRuntime, place: int, name: str, arguments: dict[str, An
     """Shuffles and votes."""
     value = arguments.get("value")
     if value is not None and not isinstance(value, Value):
-        arguments = {**arguments, "value": runtime.constant(value, rules.constant_type(value))}
+        arguments = {**arguments, "value": runtime.constant(value, runtime.rules.constant_type(value))}
     if "predicate" in arguments:
         truth = runtime.truth(place, arguments["predicate"])
-        arguments = {"predicate": truth if isinstance(truth, Value) else runtime.constant(truth, rules.BOOL)}
+        arguments["predicate"] = truth if isinstance(truth, Value) else runtime.constant(truth, rules.BOOL)
     op = OpClass.SHUFFLE if name.startswith("shfl") else OpClass.VOTE
     made = runtime.step(place, op, runtime.joint_producers(tuple(arguments.values())))
     plain = {k: v.value if isinstance(v, Value) else v for k, v in arguments.items()}
     result = yield Meeting(made[0], name, runtime.sites[place], plain)
+    if name in {"ballot", "match_any", "match_all"}:
+        bits = Value(runtime, result.astype(runtime.rules.lane_mask), made)
+        return bits if name != "match_all" else (bits, Value(runtime, np.bool_(result != 0), made))
     return None if result is None else Value(runtime, result, made)
 
 
 def _atomic(runtime: ScalarRuntime, place: int, array: Any, name: str, **arguments: Any) -> Value:
     flat, numbers, producers = thread_atomics.access(runtime, place, name, array, **arguments)
+    array = base_of(array)
     op = OpClass.GLOBAL_ATOMIC if isinstance(array, DeviceArray) else OpClass.SHARED_ATOMIC
     made = runtime.step(place, op, producers, array=array, flat=int(flat))
     old, changed = atomics.perform_one(name, runtime.data_of(array), int(flat), numbers[0], numbers[-1])

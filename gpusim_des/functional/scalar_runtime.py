@@ -8,23 +8,26 @@ from typing import Any
 import numpy as np
 
 from gpusim_des.errors import DeadlockError, KernelError
-from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import instructions
-from gpusim_des.functional.bulk_copies import SharedBarrier
+from gpusim_des.functional import complaints, instructions, kernel_debugger, scalar_cuda
+from gpusim_des.functional.cuda_operations import CudaOperation
+from gpusim_des.functional.cuda_translation import translate
+from gpusim_des.functional.formatted import Text
 from gpusim_des.functional.kernel_source import Compiled, is_helper
+from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.masked_control import SPINS, bounds_of, is_rising
 from gpusim_des.functional.masked_runtime import filled
-from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.neighbours import Neighbours
 from gpusim_des.functional.operations import Barrier, Operation
+from gpusim_des.functional.private_arrays import LocalArray
 from gpusim_des.functional.provenance import MOST_CARRIED
-from gpusim_des.functional.runtime import Array, Runtime
+from gpusim_des.functional.runtime import Runtime
 from gpusim_des.functional.scalar_copies import Groups
 from gpusim_des.functional.scalar_operations import operate
 from gpusim_des.functional.scalar_steps import Key, Meeting, Step
-from gpusim_des.functional.source import Site
+from gpusim_des.functional.thread_memory import Array
 from gpusim_des.functional.tracked import PLAIN, Value
-from gpusim_des.functional.variable_types import Types
 from gpusim_des.trace import OpClass
 
 _LATE = 1 << 30
@@ -37,22 +40,18 @@ class ScalarRuntime(Runtime):
     def __init__(
         self,
         kernel_name: str,
-        names: dict[int, str],
-        types: Types,
+        context: LaunchContext,
         compile_function: Callable[[Callable[..., Any]], Compiled],
         counting: Counting,
-        shared: Callable[..., SharedArray],
-        barrier: Callable[[Any, Key, Site], SharedBarrier],
-        check: Callable[[str, Array, int, int, str, Site], None],
+        block: Neighbours,
     ) -> None:
-        super().__init__(kernel_name, names, types, learning=False)
+        super().__init__(kernel_name, context, learning=False)
         self.steps: list[Step] = []
         self._compile = compile_function
         self._counting = counting
-        self.declare_shared = shared
-        self.declare_barrier = barrier
+        self.block = block
         self.groups = Groups()
-        self._check = check
+        self.local_arrays: dict[tuple[Any, ...], LocalArray] = {}
         self._path: list[int] = []
         self._frames: list[tuple[Any, ...]] = []
         self._seen: dict[Key, int] = {}
@@ -253,12 +252,15 @@ class ScalarRuntime(Runtime):
     def call(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Generator[Meeting, Any, Any]:
         """Call a method of the thread or of an array, a scalar function, a helper, or anything else."""
         if isinstance(function, Operation):
-            return (yield from operate(self, place, function, function.bind(self.sites[place], arguments, keywords)))
+            bound = function.bind(self.sites[place], arguments, keywords)
+            return (yield from self._operate(place, function, bound))
         if not keywords:
             result = self.scalar_function(place, function, arguments)
             if result is not NotImplemented:
                 return result
-        if is_helper(function):
+        marked = getattr(function, "py_func", None)
+        if marked is not None or is_helper(function):
+            function = marked or function
             compiled = self._compile(function)
             key = (*self.frame_key(), place)
             self._path += [place, 0]
@@ -269,8 +271,28 @@ class ScalarRuntime(Runtime):
             return function(*arguments, **keywords)
         return self._foreign(function, arguments, keywords)
 
+    def _operate(self, place: int, operation: Operation, arguments: dict[str, Any]) -> Generator[Meeting, Any, Any]:
+        if isinstance(operation, CudaOperation):
+            return (yield from scalar_cuda.operate(self, place, translate(self, place, operation, arguments)))
+        return (yield from operate(self, place, operation, arguments))
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether the user wants to hear of this thread."""
+        return self.context.watched.includes(self.block.number, self.block.thread)
+
+    def text(self, place: int, *parts: Any) -> str:  # noqa: ARG002 - as in masked execution
+        """``f"…"``."""
+        return Text(parts).of(lambda x: x.value.item() if isinstance(x, Value) else x)
+
+    def stop(self, place: int) -> Callable[[], None]:  # noqa: ARG002 - masked execution says where
+        """``breakpoint()``: what to call in the frame of the kernel."""
+        return kernel_debugger.debugger() if self.is_watched else kernel_debugger.nothing
+
     def _foreign(self, function: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         """Call something that is no part of the language: it sees plain numbers, and its instructions are not known."""
+        if function is print and not self.is_watched:
+            return None
         tracked = tuple(x for x in (*arguments, *keywords.values()) if isinstance(x, Value))
         keep_type = (getattr(function, "__module__", None) or "").startswith("numpy")
 
@@ -281,7 +303,7 @@ class ScalarRuntime(Runtime):
         result = result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
         if not tracked or not isinstance(result, PLAIN):
             return result
-        return Value(self, self.constant(result, rules.constant_type(result)).value, self.joint_producers(tracked))
+        return Value(self, self.constant(result, self.rules.constant_type(result)).value, self.joint_producers(tracked))
 
     def call_now(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """Call inside of a lambda or a comprehension, where a thread cannot pause."""
@@ -300,7 +322,7 @@ class ScalarRuntime(Runtime):
     def check_bounds(self, place: int, verb: str, array: Array, size: int, index: Any, where: str) -> None:
         """Refuse an index outside 0…size - 1."""
         if not 0 <= int(index) < size:
-            self._check(verb, array, size, int(index), where, self.sites[place])
+            self.block.refuse(verb, array, size, int(index), where, self.sites[place])
 
     @staticmethod
     def data_of(array: Array) -> Any:
@@ -310,14 +332,20 @@ class ScalarRuntime(Runtime):
     def read(self, place: int, array: Array, flat: Any, producers: Any) -> Value:
         """Read an element."""
         op = OpClass.GLOBAL_LOAD if isinstance(array, DeviceArray) else OpClass.SHARED_LOAD
+        if isinstance(array, LocalArray):
+            return scalar_cuda.read_local(self, place, array, int(flat), producers)
         made = self.step(place, op, producers, array=array, flat=int(flat))
         return Value(self, self.data_of(array)[int(flat)], made)
 
     def write(self, place: int, array: Array, flat: Any, value: Any, producers: Any) -> None:
         """Write an element."""
         op = OpClass.GLOBAL_STORE if isinstance(array, DeviceArray) else OpClass.SHARED_STORE
-        self.data_of(array)[int(flat)] = value.value if isinstance(value, Value) else value
+        number = value.value if isinstance(value, Value) else value
         self.changes += 1
+        if isinstance(array, LocalArray):
+            scalar_cuda.write_local(self, place, array, int(flat), number, producers)
+            return
+        self.data_of(array)[int(flat)] = number
         self.step(place, op, producers, array=array, flat=int(flat))
 
     # Barriers -------------------------------------------------------------------------------------------------------
@@ -325,9 +353,6 @@ class ScalarRuntime(Runtime):
     def pause(self, place: int, token: Any) -> Generator[Meeting, Any, None]:
         """``yield t.syncthreads()``."""
         if not isinstance(token, Barrier):
-            raise KernelError(
-                f"{self.kernel_name}: yield of {token!r} in {self.sites[place]}: kernels yield t.syncthreads() "
-                "and nothing else; call the others without yield"
-            )
+            raise complaints.no_barrier(self.kernel_name, self.sites[place], token)
         made = self.step(place, OpClass.BARRIER, ())
         yield Meeting(made[0], "barrier", self.sites[place], {})

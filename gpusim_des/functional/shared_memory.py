@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError, LaunchError
 from gpusim_des.functional.memory import MAX_ITEM_BYTES, SharedArray, is_plain
+from gpusim_des.functional.poison import poison
 from gpusim_des.grid import cdiv
 from gpusim_des.units import format_bytes
+
+WINDOW_UNIT = 96
+"""Bytes in multiples of which the dynamic window is kept: sizes of elements divide it."""
 
 
 class SharedLimits(NamedTuple):
@@ -46,6 +50,7 @@ class SharedMemory:
         self._limits = limits
         self.static_bytes = 0
         self._dynamic_bytes = 0
+        self._window: NDArray[np.uint8] | None = None
 
     def declare(
         self, name: str, shape: tuple[int, ...], dtype: DTypeLike, blocks: int, *, dynamic: bool = False
@@ -68,6 +73,36 @@ class SharedMemory:
             self._check_static(what, needed)
             self.static_bytes = needed
         return SharedArray(name, shape, kind, address, blocks)
+
+    def window(self, name: str, dtype: np.dtype[Any], blocks: int) -> SharedArray:
+        """Return all of the dynamic part as an array; windows of other types show the same bytes, as in CUDA.
+
+        Raises
+        ------
+        LaunchError
+            If the launch reserved less than an element.
+
+        Examples
+        --------
+        >>> memory = SharedMemory("k", SharedLimits(static=48 << 10, block=227 << 10, dynamic=10))
+        >>> words, bytes = memory.window("w", np.dtype(np.uint32), 1), memory.window("b", np.dtype(np.uint8), 1)
+        >>> words.data[0, 1] = 258
+        >>> words.shape, bytes.shape, bytes.data[0, 4:6].tolist()
+        ((2,), (10,), [2, 1])
+        """
+        count = self._limits.dynamic // dtype.itemsize
+        if not count:
+            raise LaunchError(
+                f"{self._kernel_name}: shared array {name!r} of shape 0 and type {dtype} is all of the dynamic shared "
+                f"memory, of which the launch reserved {self._limits.dynamic:,} bytes: reserve some, "
+                "kernel[blocks, threads, stream, nbytes](...) or dev.launch(..., dynamic_shared=nbytes)"
+            )
+        address = cdiv(self._limits.static, WINDOW_UNIT) * WINDOW_UNIT
+        if self._window is None:
+            room = cdiv(self._limits.dynamic, WINDOW_UNIT) * WINDOW_UNIT
+            self._window = np.empty((blocks, room), np.uint8)
+            poison(self._window.view(dtype) if room % dtype.itemsize == 0 else self._window)
+        return SharedArray(name, (count,), dtype, address, blocks, data=self._window.view(dtype))
 
     def _check_static(self, what: str, needed: int) -> None:
         static, block, dynamic = self._limits

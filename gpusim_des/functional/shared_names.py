@@ -9,6 +9,7 @@ import numpy as np
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.memory import SharedArray
+from gpusim_des.functional.private_arrays import Shaped
 from gpusim_des.functional.source import Site
 
 
@@ -17,6 +18,7 @@ class SharedNames:
 
     def __init__(self) -> None:
         self._arrays: dict[str, SharedArray] = {}
+        self._places: dict[Site, SharedArray] = {}
 
     def declare(
         self, machine: Machine, name: str, shape: Any, dtype: Any, site: Site, *, dynamic: bool = False
@@ -36,5 +38,24 @@ class SharedNames:
             raise KernelError(
                 f"{machine.kernel_name}: shared array {name!r} in {site} is declared as {sizes} {kind}, but was "
                 f"declared as {array.shape} {array.dtype}: one name is one array"
+            )
+        return array
+
+    def declare_at(self, machine: Machine, declared: Shaped, site: Site) -> SharedArray:
+        """Return the array that is declared at this place, made at the first call; of shape 0, the dynamic part."""
+        array = self._places.get(site)
+        if array is None:
+            shape, dtype, label = declared
+            taken = any(other.name == label for other in self._places.values())
+            name = f"{label}@{site.line}" if taken else label
+            if shape == (0,):
+                array = machine.shared_memory.window(name, dtype, len(machine.blocks))
+            else:
+                array = machine.shared(name, shape, dtype)
+            self._places[site] = array
+        elif (array.shape, array.dtype) != (declared.shape, declared.dtype) and declared.shape != (0,):
+            raise KernelError(
+                f"{machine.kernel_name}: shared array {array.name!r} in {site} is declared as {declared.shape} "
+                f"{declared.dtype}, but was declared as {array.shape} {array.dtype}: its shape is a constant"
             )
         return array

@@ -20,6 +20,7 @@ _FACE = {
         *("streams", "graph", "capture", "host_side"),
     )
 }
+_CUDA = str(Path(__file__).resolve().parent.parent / "cuda") + os.sep
 _NUMPY = str(Path(np.__file__).resolve().parent) + os.sep
 
 
@@ -41,7 +42,7 @@ UNKNOWN = Site("", 0)
 @lru_cache(maxsize=256)
 def is_user_code(filename: str) -> bool:
     """Tell whether a file belongs neither to the executor, nor to the device's face, nor to NumPy."""
-    return filename not in _FACE and not filename.startswith((_OURS, _NUMPY))
+    return filename not in _FACE and not filename.startswith((_OURS, _CUDA, _NUMPY))
 
 
 @lru_cache(maxsize=4096)

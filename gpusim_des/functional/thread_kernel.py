@@ -17,15 +17,19 @@ import numpy as np
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.functional.event import TooLong
 from gpusim_des.functional.interpreter import interpret
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, parse
+from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.masked_code import compile_masked
 from gpusim_des.functional.masked_runtime import MaskedRuntime
 from gpusim_des.functional.operations import Dim, Thread
 from gpusim_des.functional.scalar_code import compile_scalar
 from gpusim_des.functional.tracked import Value
+from gpusim_des.functional.type_rules import C_TYPES, TypeRules
 from gpusim_des.functional.variable_types import Types
+from gpusim_des.functional.watched import Watched
 from gpusim_des.grid import WARP_SIZE
 
 LEARNING_RUNS = 8
@@ -40,6 +44,8 @@ class ThreadKernel(KernelFunction):
     """A function marked with `kernel`."""
 
     guard = "with an if, for example if {}:"
+    rules: TypeRules = C_TYPES
+    """Which types meet to which."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -52,7 +58,8 @@ class ThreadKernel(KernelFunction):
         key = (function, masked, count_lines)
         if key not in self._compiled:
             compile_it = compile_masked if masked else compile_scalar
-            self._compiled[key] = compile_it(parse(function), count_lines=count_lines)
+            source = parse(function, is_cuda=not self.takes_thread)
+            self._compiled[key] = compile_it(source, count_lines=count_lines)
         return self._compiled[key]
 
 
@@ -83,6 +90,8 @@ class ThreadRunner:
         Builds a machine for some blocks.
     vectorize
         ``None`` chooses: masked execution, the interpreter where that is impossible.
+    watched
+        Threads that may print and stop.
     """
 
     def __init__(
@@ -94,20 +103,22 @@ class ThreadRunner:
         *,
         count_lines: bool,
         vectorize: bool | None,
+        watched: Watched,
     ) -> None:
         self._kernel = kernel
         self._arguments = arguments
-        self._names = names
         self._make_machine = make_machine
         self._count_lines = count_lines
-        self._types = Types()
         self._must = vectorize is True
         self.vectorized = False
+        learning = make_machine(np.zeros(1, np.int64))
+        threads = learning.config.blocks * learning.config.threads_per_block
+        self._context = LaunchContext(kernel.name, names, Types(kernel.rules), threads, watched)
         try:
             self._learn_types()
             self.vectorized = vectorize is not False
         except NotVectorizable as reason:
-            self._types = Types()
+            self._context.types = Types(kernel.rules)
             if vectorize is not False:
                 self.fall_back(reason)
 
@@ -133,10 +144,12 @@ class ThreadRunner:
 
     def _learn_types(self) -> None:
         """Find the type of every variable: run with no thread active, through all statements, until nothing changes."""
+        types = self._context.types
         for _ in range(LEARNING_RUNS):
-            self._types.changed = False
+            types.changed = False
             self._run_masked(self._make_machine(np.zeros(1, np.int64)), learning=True)
-            if not self._types.changed:
+            if not types.changed:
+                types.learnt = True
                 return
         raise AssertionError("types of variables do not settle: this is a bug of the simulator")
 
@@ -149,15 +162,24 @@ class ThreadRunner:
                 machine,
                 self._scalar(self._kernel.function),
                 self._arguments,
-                self._names,
-                self._types,
+                self._context,
                 self._scalar,
+                takes_thread=self._kernel.takes_thread,
             )
 
     def _run_masked(self, machine: Machine, *, learning: bool) -> None:
         compiled = self._masked(self._kernel.function)
-        runtime = MaskedRuntime(machine, self._names, self._types, self._masked, learning=learning)
-        returned = runtime.run(compiled, (_thread(machine, runtime), *self._arguments))
+        runtime = MaskedRuntime(machine, self._context, self._masked, learning=learning)
+        runtime.thread = _thread(machine, runtime)
+        first = (runtime.thread,) if self._kernel.takes_thread else ()
+        try:
+            returned = runtime.run(compiled, (*first, *self._arguments))
+        except (NotVectorizable, TooLong):
+            raise  # these blocks run again
+        except BaseException:
+            runtime.tell()
+            raise
+        runtime.tell()
         if returned is not None:
             raise KernelError(
                 f"kernel {self._kernel.name!r} returns a value: a kernel returns nothing, it writes its results to "

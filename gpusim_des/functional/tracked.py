@@ -10,7 +10,7 @@ import numpy as np
 from gpusim_des.errors import KernelError
 
 if TYPE_CHECKING:
-    from gpusim_des.functional.runtime import Runtime
+    from gpusim_des.functional.thread_memory import ThreadMemory
 
 PLAIN = (bool, int, float, complex, np.generic)
 """Types of plain numbers: constants, which cost nothing and take the type of the value they meet."""
@@ -31,7 +31,7 @@ class Value:
 
     __slots__ = ("assigned", "producers", "runtime", "value")
 
-    def __init__(self, runtime: Runtime, value: Any, producers: Any) -> None:
+    def __init__(self, runtime: ThreadMemory, value: Any, producers: Any) -> None:
         self.runtime = runtime
         self.value = value
         self.producers = producers
@@ -49,7 +49,13 @@ class Value:
     __hash__ = _refuse
 
     def __repr__(self) -> str:
-        return repr(self.value)
+        return repr(self.value if np.ndim(self.value) else self.value.item())
+
+    def __format__(self, how: str) -> str:
+        return format(self.runtime.plain(self, "a text"), how)
+
+    def __str__(self) -> str:
+        return str(self.runtime.plain(self, "a text"))
 
     @property
     def dtype(self) -> np.dtype[Any]:

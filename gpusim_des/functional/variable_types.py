@@ -1,4 +1,4 @@
-"""The type of every variable of a thread-style kernel, the same in all threads, as in C."""
+"""The type of every variable of a thread-style kernel, the same in all threads, as in C and Numba."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from gpusim_des.functional import arithmetic_rules as rules
+from gpusim_des.functional.type_rules import C_TYPES, TypeRules
 
 
 class Types:
     """Type of every variable of a launch, found before it runs, so that a variable has one type in all threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: TypeRules = C_TYPES) -> None:
+        self.rules = rules
         self.known: dict[tuple[Any, ...], np.dtype[Any]] = {}
         self.constant: set[tuple[Any, ...]] = set()
         """Variables to which only constants were assigned so far."""
         self.stored: set[tuple[Any, ...]] = set()
         """Local lists to which the kernel stores, so that their numbers differ from thread to thread."""
+        self.indexed: set[tuple[Any, ...]] = set()
+        """Local arrays that the kernel indexes with values: they are in memory."""
+        self.learnt = False
+        """All statements were seen."""
         self._joined: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         self.changed = False
 
@@ -42,14 +47,7 @@ class Types:
     def learn(self, slot: tuple[Any, ...], dtype: np.dtype[Any], *, constant: bool) -> None:
         """Take note of an assignment."""
         old = self.known.get(slot)
-        if old is None:
-            new = dtype
-        elif constant and slot not in self.constant:
-            new = _with_constant(old, dtype)
-        elif not constant and slot in self.constant:
-            new = _with_constant(dtype, old)
-        else:
-            new = old if old == dtype else rules.common_type(old, dtype)
+        new = dtype if old is None else self.rules.variable(old, slot in self.constant, dtype, constant)
         if not constant:
             self.constant.discard(slot)
         elif old is None:
@@ -57,16 +55,3 @@ class Types:
         if new != old:
             self.known[slot] = new
             self.changed = True
-
-
-def _with_constant(dtype: np.dtype[Any], constant: np.dtype[Any]) -> np.dtype[Any]:
-    """Type of a variable that gets values of type `dtype` and constants.
-
-    >>> _with_constant(np.dtype("u4"), rules.INT32), _with_constant(np.dtype("i1"), rules.INT32)
-    (dtype('uint32'), dtype('int32'))
-    """
-    if dtype == constant or (dtype.kind in "fc" and constant.kind != "c"):
-        return dtype
-    if dtype.kind in "iub" and constant.kind in "iub" and constant.itemsize <= rules.promoted(dtype).itemsize:
-        return rules.promoted(dtype)
-    return rules.common_type(dtype, constant)

@@ -28,17 +28,24 @@ def shuffled(name: str, values: NDArray[Any], other: NDArray[Any], active: NDArr
     >>> shuffled("shfl_down", lanes, np.ones((1, 32), int), np.ones((1, 32), bool))[0, -3:]
     array([30, 31, 31])
     """
-    lane = np.broadcast_to(_LANE, values.shape)
-    source = {
-        "shfl": np.remainder(other, WARP_SIZE),
-        "shfl_up": lane - other,
-        "shfl_down": lane + other,
-        "shfl_xor": lane ^ other,
-    }[name]
+    source = source_lanes(name, np.broadcast_to(_LANE, values.shape), other)
     inside = (source >= 0) & (source < WARP_SIZE)
     source = np.where(inside, source, 0)
     there = inside & np.take_along_axis(active, source, axis=1)
     return np.where(there, np.take_along_axis(values, source, axis=1), values)
+
+
+def source_lanes(name: str, lane: Any, other: Any) -> Any:
+    """Lanes that shuffle `name` reads from; one may not exist.
+
+    >>> source_lanes("shfl_up", 1, 2), source_lanes("shfl", 1, 33)
+    (-1, 1)
+    """
+    if name == "shfl":
+        return other % WARP_SIZE
+    if name == "shfl_xor":
+        return lane ^ other
+    return lane - other if name == "shfl_up" else lane + other
 
 
 def voted(name: str, predicate: NDArray[np.bool_], active: NDArray[np.bool_]) -> NDArray[Any]:

@@ -32,7 +32,7 @@ def explain(k: KernelTiming) -> str:
     """Say what limits the kernel, whether its main stall is hidden, and what to try next."""
     if not k.warp_instructions:
         return "The kernel issued no instruction. There is nothing to hide. Launch one that does some work."
-    limits = sorted(_limits(k), key=lambda limit: -limit.share)
+    limits = sorted(limits_of(k), key=lambda limit: -limit.share)
     first = limits[0] if limits[0].share >= BUSY else None
     begin = "" if k.complete else f"Up to cycle {k.cycles:,}, where the simulation was stopped: "
     said = begin + " ".join((_what_limits(k, first, limits[0]), _is_it_hidden(k, first), _what_next(k, first)))
@@ -50,7 +50,7 @@ def _size(nbytes: int) -> str:
     return f"{nbytes} bytes"
 
 
-def _limits(k: KernelTiming) -> list[Limit]:
+def limits_of(k: KernelTiming) -> list[Limit]:
     """Everything that can be the bottleneck, as shares of the whole duration."""
     active = k.active_share
     rate = f"{k.dram_bytes_per_second / 1e9:,.0f} of {k.dram_peak_bytes_per_s / 1e9:,.0f} GB/s"

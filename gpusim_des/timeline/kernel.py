@@ -97,6 +97,12 @@ class KernelTiming:
     """
     assumptions: tuple[str, ...] = ()
     """What was assumed because the launch did not say it."""
+    line_stalls: dict[int, dict[str, int]] = field(default_factory=dict, repr=False)
+    """Source line → Nsight's suffix of a state → warp-cycles in which a warp was in that state before it issued an
+    instruction of the line; after its last one, of that one's line. Line 0: no line. They add up to ``stalls``.
+    """
+    number: int = field(default=0, compare=False)
+    """Number of the kernel in the order of the launches; where the simulation was stopped, some may be missing."""
     sampled: SampledTime | None = None
     """The sample of blocks that was simulated, where it was not all of them: then the figures are estimates."""
 

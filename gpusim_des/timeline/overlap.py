@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
 
+from gpusim_des.timeline.busy import busy_fs, serial_fs, times
+from gpusim_des.timeline.obstacles import obstacles
 from gpusim_des.timeline.operations import FS_PER_S, Operation
 from gpusim_des.timeline.timeline import Timeline
 from gpusim_des.units import duration
-
-NOT_ASYNCHRONOUS = "this copy is not asynchronous: the host array is pageable"
-
-NONE_ASYNCHRONOUS = "these copies are not asynchronous: the host arrays are pageable"
-
-REASONS = {
-    "copy engine": "{engine}, busy with the other direction",
-    "hardware queue": "a turn in the hardware queue that streams share",
-    "default stream": "the default stream, which waits for the others and makes them wait",
-    "kernel slot": "the end of another kernel: no more run at once",
-    "SMs": "room on the SMs",
-    "event": "an event",
-}
-"""Reasons to wait that keep operations of different streams apart. The order within a stream or a graph is what the
-program asked for, and latencies do not depend on what else runs."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +94,7 @@ def overlap(timeline: Timeline) -> Overlap:
     nothing                   0 µs     0%
     """
     operations = timeline.operations
-    times = _times(operations)
+    running = times(operations)
     units: dict[str, list[Operation]] = defaultdict(list)
     for operation in operations:
         # One engine for both directions is one unit; without an engine the kind says what it occupies.
@@ -117,12 +102,12 @@ def overlap(timeline: Timeline) -> Overlap:
 
     def seconds(*wanted: set[str]) -> float:
         """Time in which all kinds of one of the sets ran."""
-        return sum(fs for kinds, fs in times.items() if any(kinds >= kind for kind in wanted)) / FS_PER_S
+        return sum(fs for kinds, fs in running.items() if any(kinds >= kind for kind in wanted)) / FS_PER_S
 
     return Overlap(
         total_s=timeline.end_fs / FS_PER_S,
-        serial_s=_serial_fs(operations) / FS_PER_S,
-        ideal_s=max((_busy_fs(unit) for unit in units.values()), default=0) / FS_PER_S,
+        serial_s=serial_fs(operations) / FS_PER_S,
+        ideal_s=max((busy_fs(unit) for unit in units.values()), default=0) / FS_PER_S,
         h2d_s=seconds({"h2d"}),
         d2h_s=seconds({"d2h"}),
         kernels_s=seconds({"kernel"}),
@@ -130,155 +115,6 @@ def overlap(timeline: Timeline) -> Overlap:
         copy_and_compute_s=seconds({"h2d", "kernel"}, {"d2h", "kernel"}, {"d2d", "kernel"}),
         all_three_s=seconds({"h2d", "d2h", "kernel"}),
         in_memory_s=seconds({"d2d"}, {"memset"}),
-        idle_s=(timeline.end_fs - sum(times.values())) / FS_PER_S,
-        notes=_notes(timeline),
+        idle_s=(timeline.end_fs - sum(running.values())) / FS_PER_S,
+        notes=tuple(obstacle.note for obstacle in obstacles(timeline)),
     )
-
-
-def _times(operations: Iterable[Operation]) -> dict[frozenset[str], int]:
-    """Femtoseconds for every set of kinds that ran at once."""
-    changes: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
-    for operation in operations:
-        changes[operation.start_fs][operation.kind] += 1
-        changes[operation.end_fs][operation.kind] -= 1
-    running: dict[str, int] = defaultdict(int)
-    times: dict[frozenset[str], int] = defaultdict(int)
-    for start, end in pairwise(sorted(changes)):
-        for kind, change in changes[start].items():
-            running[kind] += change
-        kinds = frozenset(kind for kind, number in running.items() if number)
-        if kinds:
-            times[kinds] += end - start
-    return times
-
-
-def _busy_fs(operations: Iterable[Operation]) -> int:
-    return sum(_times(operations).values())
-
-
-def _serial_fs(operations: Iterable[Operation]) -> int:
-    return sum(o.end_fs - o.start_fs for o in operations)
-
-
-# What prevented overlap ---------------------------------------------------------------------------------------------
-
-_Note = tuple[float, str]
-"""Seconds that it cost, and the sentence."""
-
-
-def _notes(timeline: Timeline) -> tuple[str, ...]:
-    notes = [*_waits(timeline), *_launch_bound(timeline)]
-    if len({o.kind for o in timeline.operations}) > 1:  # otherwise nothing could have overlapped
-        notes += [*_blocking(timeline.operations), *_one_stream(timeline), *_host_waits(timeline)]
-        notes += _late_signals(timeline)
-    return tuple(sentence for _, sentence in sorted(notes, key=lambda note: -note[0]))
-
-
-def _launch_bound(timeline: Timeline) -> Iterator[_Note]:
-    """Find programs in which the device mostly waits for the host's calls and for kernels to start."""
-    idle = timeline.end_fs - _busy_fs(timeline.operations)
-    kernels = [o for o in timeline.operations if o.kind == "kernel"]
-    if len(kernels) > 1 and 2 * idle > timeline.end_fs:
-        mean = sum(o.seconds for o in kernels) / len(kernels)
-        sentence = (
-            f"launch-bound: nothing ran on the device for {duration(idle / FS_PER_S)}, {len(kernels)} kernels of "
-        )
-        advice = (
-            f"{duration(mean)} each are too short for the calls and gaps between them: merge kernels, or use a graph"
-        )
-        yield idle / FS_PER_S, sentence + advice
-
-
-def _blocking(operations: Sequence[Operation]) -> Iterator[_Note]:
-    pageable = [o for o in operations if o.pageable and not o.blocking]
-    if pageable:
-        cost = sum(o.seconds for o in pageable)
-        what = NOT_ASYNCHRONOUS if len(pageable) == 1 else NONE_ASYNCHRONOUS
-        yield cost, f"{_names(pageable)}: {what}, which blocked the host for {duration(cost)}"
-    blocking = [o for o in operations if o.blocking]
-    if blocking:
-        cost = sum(o.seconds for o in blocking)
-        sentence = f"{_names(blocking)}: the host waited {duration(cost)} for the end of the copy, as asked"
-        yield cost, f"{sentence}: memcpy_async with pinned memory goes on at once"
-
-
-def _one_stream(timeline: Timeline) -> Iterator[_Note]:
-    operations = timeline.operations
-    streams = {o.stream for o in operations}
-    serial = _serial_fs(operations)
-    if len(streams) == 1 and serial == _busy_fs(operations):  # the nodes of a graph may overlap in one stream
-        longest = max(_busy_fs(o for o in operations if o.kind == kind) for kind in {o.kind for o in operations})
-        sentence = (
-            f"all {len(operations)} operations are in {_stream(timeline, *streams)}, which runs them one after another"
-        )
-        yield (serial - longest) / FS_PER_S, f"{sentence}: use several streams"
-
-
-def _host_waits(timeline: Timeline) -> Iterator[_Note]:
-    last = max(o.issued_fs for o in timeline.operations)
-    waits = [h for h in timeline.host if h.waits and h.name.startswith("synchronize") and h.end_fs <= last]
-    cost = sum(h.end_fs - h.start_fs for h in waits) / FS_PER_S
-    if cost:
-        calls = ", ".join(_counted(h.name for h in waits))
-        yield cost, f"the host waited {duration(cost)} ({calls}) before it issued more work"
-
-
-def _late_signals(timeline: Timeline) -> Iterator[_Note]:
-    """Find copies that started long after the kernel before them in their stream: the device had not told its end."""
-    kernels: dict[int, Operation] = {}
-    late: list[tuple[Operation, Operation]] = []
-    for o in timeline.operations:  # in the order of issue
-        if o.kind == "kernel":
-            kernels[o.stream] = o
-        elif o.wait_reason == "stream order" and o.stream in kernels:
-            kernel = kernels[o.stream]
-            if o.waited_for == kernel.name and max(o.issued_fs, kernel.end_fs) < o.start_fs:
-                late.append((o, kernel))
-    if late:
-        costs = [o.start_fs - max(o.issued_fs, kernel.end_fs) for o, kernel in late]
-        cost = sum(costs) / FS_PER_S
-        o, kernel = late[costs.index(max(costs))]
-        what = f"{o.name} in {_stream(timeline, o.stream)} waited {duration(max(costs) / FS_PER_S)} after the end of "
-        more = f" ({len(late)} such waits, {duration(cost)} in all)" if len(late) > 1 else ""
-        why = (
-            "this chip signals the ends of kernels issued one after another together: issue each copy behind its kernel"
-        )
-        yield cost, f"{what}kernel {kernel.name}{more}; {why}"
-
-
-def _waits(timeline: Timeline) -> list[_Note]:
-    kinds = {o.name: o.kind for o in timeline.operations}
-    groups: dict[str, list[Operation]] = defaultdict(list)
-    for o in timeline.operations:
-        # A copy behind copies of its own direction waits because the link is busy, not because overlap failed.
-        if o.last_wait_s and (o.wait_reason != "copy engine" or kinds.get(o.waited_for) != o.kind):
-            groups[REASONS.get(o.wait_reason, "").format(engine=o.engine)].append(o)
-    groups.pop("", None)
-    return [_wait(timeline, what, group) for what, group in groups.items()]
-
-
-def _wait(timeline: Timeline, what: str, group: Sequence[Operation]) -> _Note:
-    worst = max(group, key=lambda o: o.last_wait_s)
-    who = f"{'kernel ' * (worst.kind == 'kernel')}{worst.name} in {_stream(timeline, worst.stream)}"
-    behind = f" ({worst.waited_for})" * bool(worst.waited_for)
-    cost = sum(o.last_wait_s for o in group)
-    if len(group) == 1:
-        return cost, f"{who} waited {duration(cost)} for {what}{behind}"
-    longest = f"{who}: {duration(worst.last_wait_s)}{behind}"
-    return cost, f"{len(group)} operations waited {duration(cost)} in all for {what}, longest {longest}"
-
-
-def _stream(timeline: Timeline, number: int) -> str:
-    name = timeline.stream_name(number)
-    if name == "default stream":
-        return f"the {name}"
-    return name if name == f"stream {number}" else f"stream {name!r}"
-
-
-def _names(operations: Sequence[Operation]) -> str:
-    counted = _counted(o.name for o in operations)
-    return ", ".join(counted[:3]) + (f" and {len(counted) - 3} more" if len(counted) > 3 else "")
-
-
-def _counted(names: Iterable[str]) -> list[str]:
-    return [f"{number} × {name}" if number > 1 else name for name, number in Counter(names).items()]

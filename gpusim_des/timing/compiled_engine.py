@@ -63,6 +63,8 @@ class CompiledEngine(SimpyEngine):
         """By the stream's identity; streams live as long as their traces."""
         self._programs_by_place: dict[int, Program] = {}
         self._known: dict[KernelRun, dict[int, ReadyStream]] = {}
+        self._accounts: dict[KernelRun, dict[int, int]] = {}
+        """Of every kernel, the places of source lines in its table of warp-cycles."""
         self._reader = Reader(self.gpu)
         self._blocks_at_once = 1
 
@@ -167,6 +169,8 @@ class CompiledEngine(SimpyEngine):
 
     def _place_blocks(self, run: KernelRun, priority: int) -> None:
         gpu = self._gpu_words
+        accounts = {line: at.STATES * number for number, line in enumerate(run.trace.lines)}
+        self._accounts[run] = accounts
         place = gpu.new_run(
             {
                 at.R_NUMBER: run.number,
@@ -177,6 +181,7 @@ class CompiledEngine(SimpyEngine):
                 at.R_PRIORITY: priority,
                 at.R_END_FS: run.end_fs,
                 at.R_BATCH: gpu.take(WARPS_AT_ONCE),
+                at.R_LINES: gpu.take(at.STATES * len(accounts)),
             }
         )
         self._places[run], self._runs[place] = place, run
@@ -233,7 +238,7 @@ class CompiledEngine(SimpyEngine):
             stream.check()  # compiled code would read what lies behind the scoreboard
             program = run.program(stream)
             bulk = np.array([op is OpClass.BULK_COPY for op in program.ops if op in GLOBAL_OPS], np.int64)
-            place = self._gpu_words.write_program(program)
+            place = self._gpu_words.write_program(program, self._accounts[run])
             slots = int(self._gpu_words.words[place + at.P_SLOTS])
             memory, n = sum(op in MEMORY_OPS for op in program.ops), len(program.ops)
             ready = ReadyStream(place, slots, len(program.bulk_copies), n, memory, bulk)
@@ -284,7 +289,10 @@ class CompiledEngine(SimpyEngine):
         def some(field: int, count: int) -> list[int]:
             return cast("list[int]", words[place + field : place + field + count].tolist())
 
-        run.stalls, run.mix = some(at.R_STALLS, at.STATES), some(at.R_MIX, at.CLASSES)
+        lines = self._accounts[run]
+        table = words[(first := int(words[place + at.R_LINES])) : first + at.STATES * len(lines)]
+        run.line_states = dict(zip(lines, table.reshape(-1, at.STATES).tolist(), strict=True))
+        run.mix = some(at.R_MIX, at.CLASSES)
         run.quarter_cycles, run.pipe_parts = some(at.R_QUARTERS, at.CLASSES), some(at.R_PARTS, at.PIPES)
         (run.resident_warp_cycles, run.thread_instructions) = some(at.R_RESIDENT, 2)
         (run.l1_sectors, run.l1_hit_sectors, run.stored_sectors) = some(at.R_L1, 3)

@@ -127,9 +127,10 @@ POLICIES = ("gto", "lrr", "oldest")
     R_BATCH,
     R_BATCH_AT,
     R_BATCH_END,
-    R_STALLS,
+    R_LINES,
 ) = range(25)
-R_MIX = R_STALLS + STATES
+"""LINES is the place of a table: warp-cycles by state for every source line."""
+R_MIX = R_LINES + 1
 R_QUARTERS = R_MIX + CLASSES
 R_PARTS = R_QUARTERS + CLASSES
 RUN_WORDS = R_PARTS + PIPES
@@ -150,9 +151,13 @@ P_LENGTH, P_SLOTS, P_PHASES, P_PHASE_COUNT, P_IDEAL_LOADS, P_IDEAL_STORES, P_GLO
     I_DEPS,
     I_DEPS_END,
     I_UNREAD,
-) = range(12)
-INSTRUCTION_WORDS = 12
-"""Dependencies are words of their own: the slot of the operand times 16 plus the state of a warp that waits for it."""
+    I_LINE,
+) = range(13)
+INSTRUCTION_WORDS = 13
+"""LINE is the distance of its line's account in the table of its kernel; behind the last instruction stands one that
+has nothing but the last one's line.
+
+Dependencies are words of their own: the slot of the operand times 16 plus the state of a warp that waits for it."""
 
 # An SM with its schedulers and units ----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from gpusim_des.timing.compiled_layout import (
     FAR,
     I_DEPS,
     I_DEPS_END,
+    I_LINE,
     I_OP,
     I_OPERAND,
     I_TURNED_AWAY,
@@ -20,7 +21,7 @@ from gpusim_des.timing.compiled_layout import (
     M_WATCHED,
     NEVER,
     POLICY,
-    R_STALLS,
+    R_LINES,
     S_ENTRIES,
     S_LAST,
     S_READY,
@@ -154,10 +155,16 @@ def plan_drain(m: Words, w: int) -> int:
 
 
 @compiled
+def account_of(m: Words, w: int) -> int:
+    """Place of the warp-cycles by state of the line that a warp is in."""
+    return m[m[w + W_RUN] + R_LINES] + m[instruction(m, w) + I_LINE]
+
+
+@compiled
 def account(m: Words, lg: Words, w: int) -> None:
     """Turn a warp's deadlines into states: each reason holds from where the one before ended."""
     since = m[w + W_SINCE]
-    stalls = m[w + W_RUN] + R_STALLS
+    stalls = account_of(m, w)
     watched = is_watched(m, w)
     for k in range(m[w + W_DEADLINES]):
         state, until = m[w + W_DEADLINE + 2 * k], m[w + W_DEADLINE + 2 * k + 1]
@@ -286,7 +293,7 @@ def pick(m: Words, s: int, cycle: int) -> int:
 def account_for_waiting(m: Words, lg: Words, s: int, w: int, cycle: int) -> None:
     """Divide the cycles in which a ready warp did not issue: its unit was occupied, or another warp was chosen."""
     i, ready = instruction(m, w), m[w + W_READY]
-    stalls, number = m[w + W_RUN] + R_STALLS, m[i + I_UNIT]
+    stalls, number = account_of(m, w), m[i + I_UNIT]
     u, seat = m[s + S_UNITS + number], m[s + S_SEATS + number]
     away = occupied_before(m, u, cycle, seat) - m[w + W_OCCUPIED]
     m[stalls + m[i + I_TURNED_AWAY]] += away
@@ -306,7 +313,7 @@ def take(m: Words, lg: Words, s: int, at: int, cycle: int) -> int:
     account(m, lg, w)
     if cycle > m[w + W_READY]:
         account_for_waiting(m, lg, s, w, cycle)
-    m[m[w + W_RUN] + R_STALLS + SELECTED] += 1
+    m[account_of(m, w) + SELECTED] += 1
     if is_watched(m, w):
         log(m, lg, LOG_STATE, m[w + W_AGE], SELECTED, cycle, cycle + 1, NEVER, 0, 0)
     m[w + W_ISSUED] = cycle

@@ -11,6 +11,7 @@ from gpusim_des.gpu import GPU
 from gpusim_des.timing import compiled_layout as at
 from gpusim_des.timing.compiled_jit import Words
 from gpusim_des.timing.hbm import MIX_WINDOW
+from gpusim_des.timing.line_states import NO_LINE
 from gpusim_des.timing.program import Program, Timing
 from gpusim_des.timing.server import LOOKBACK
 from gpusim_des.timing.use import Use
@@ -254,12 +255,14 @@ class GpuWords:
         self.words[at.QUEUE_LENGTH] = length + 1
         self.words[at.WAKE_DISPATCHER] = 1
 
-    def write_program(self, program: Program) -> int:
-        """Write a stream down; returns its place."""
+    def write_program(self, program: Program, accounts: dict[int, int]) -> int:
+        """Write a stream down; returns its place. `accounts`: distances of lines in the kernel's table."""
         slots, count = self._slots(program)
         n = len(program.ops)
         deps = [slots[d] << 4 | program.waiting[d] for producers in program.deps for d in producers]
-        place = self.take(at.P_CODE + n * at.INSTRUCTION_WORDS + len(deps))
+        first = at.P_CODE + (n + 1) * at.INSTRUCTION_WORDS
+        place = self.take(first + len(deps))
+        first += place
         phases = self.take(2 * len(program.bulk_copies) + 1)
         for k, (phase, copies) in enumerate(program.bulk_copies.items()):
             self.words[phases + 2 * k : phases + 2 * k + 2] = phase, copies
@@ -278,12 +281,13 @@ class GpuWords:
                 at.P_IDEAL_STORES: program.ideal_sectors[1],
             },
         )
+        lines = [accounts[line] for line in program.lines]
+        code = self.words[place + at.P_CODE : first].reshape(n + 1, at.INSTRUCTION_WORDS)
+        code[:, at.I_LINE] = [*lines, lines[-1] if lines else accounts[NO_LINE]]
         if not n:
             return place
-        first = place + at.P_CODE + n * at.INSTRUCTION_WORDS
         self.words[first : first + len(deps)] = deps
         ends = first + np.cumsum([len(producers) for producers in program.deps])
-        code = self.words[place + at.P_CODE : first].reshape(n, at.INSTRUCTION_WORDS)
         for field, values in (
             (at.I_OP, program.ops),
             (at.I_UNIT, program.units),
@@ -298,7 +302,7 @@ class GpuWords:
             (at.I_DEPS_END, ends),
             (at.I_UNREAD, [index in program.unread for index in range(n)]),
         ):
-            code[:, field] = values
+            code[:n, field] = values
         return place
 
     def _slots(self, program: Program) -> tuple[list[int], int]:

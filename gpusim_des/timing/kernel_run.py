@@ -8,6 +8,7 @@ from simpy import Event
 
 from gpusim_des.gpu import GPU, PIPE_FRACTION, Occupancy, occupancy
 from gpusim_des.timeline import KernelTiming, WarpState
+from gpusim_des.timing.line_states import scaled_states
 from gpusim_des.timing.order import Environment, Kind, Occurrence, order
 from gpusim_des.timing.program import PIPE_CLASSES, Program, Timing
 from gpusim_des.timing.resources import Demand
@@ -26,7 +27,9 @@ class KernelRun:
         self.occupancy: Occupancy = occupancy(gpu, trace.config.threads_per_block, trace.registers, trace.shared_bytes)
         self.demand = Demand.of(trace.config.warps_per_block, self.occupancy)
         self.caches = caches
-        self.stalls = [0] * len(WarpState)
+        self.line_states: dict[int, list[int]] = {}
+        """Warp-cycles by state, of every source line: of the instruction that a warp waited to issue (I7)."""
+        self._stalls: list[int] | None = None
         self.resident_warp_cycles = 0
         self._active: list[list[tuple[int, int]]] = [[] for _ in range(gpu.sms)]
         self.mix = [0] * len(OpClass)
@@ -79,8 +82,22 @@ class KernelRun:
         """Return the stream made ready; streams live as long as the trace, so their identity is a safe key."""
         program = self._programs.get(id(stream))
         if program is None:
-            program = self._programs[id(stream)] = Program.of(stream, self._timing)
+            program = self._programs[id(stream)] = Program.of(stream, self._timing, self._account)
         return program
+
+    def _account(self, line: int) -> list[int]:
+        return self.line_states.setdefault(line, [0] * len(WarpState))
+
+    @property
+    def stalls(self) -> list[int]:
+        """Warp-cycles by state, over all lines; what was estimated for all blocks, where only a sample was played."""
+        if self._stalls is not None:
+            return self._stalls
+        return [sum(states[state] for states in self.line_states.values()) for state in WarpState]
+
+    @stalls.setter
+    def stalls(self, cycles: list[int]) -> None:
+        self._stalls = cycles
 
     def was_resident(self, sm: int, start: int, end: int) -> None:
         """Hear that a block had warps on an SM from cycle `start` to `end`; cycles of several blocks count once.
@@ -127,6 +144,7 @@ class KernelRun:
         elapsed = self.end_fs - self.start_fs
         reads, writes = self._moved_bytes(use)
         slots = gpu.max_warps_per_sm * active
+        suffixes = [state.suffix for state in WarpState]
         return KernelTiming(
             name=trace.name,
             start_fs=self.start_fs,
@@ -139,7 +157,12 @@ class KernelRun:
             warp_instructions=sum(self.mix),
             resident_warp_cycles=self.resident_warp_cycles,
             sm_active_cycles=active,
-            stalls={state.suffix: self.stalls[state] for state in WarpState},
+            stalls=dict(zip(suffixes, self.stalls, strict=True)),
+            line_stalls={
+                line: {suffix: count for suffix, count in zip(suffixes, states, strict=True) if count}
+                for line, states in scaled_states(self.line_states, self.stalls).items()
+                if any(states)
+            },
             achieved_occupancy=self.resident_warp_cycles / slots if slots else 0.0,
             theoretical_occupancy=self.occupancy.occupancy,
             occupancy_limiter=self.occupancy.limiter,
@@ -173,6 +196,7 @@ class KernelRun:
             sub_partitions=gpu.sub_partitions,
             complete=self.done.triggered,
             assumptions=trace.assumptions,
+            number=self.number,
         )
 
     def _active_cycles(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ import numpy as np
 from gpusim_des.errors import TraceError
 from gpusim_des.gpu import GPU, PIPE_FRACTION
 from gpusim_des.timeline import WarpState
+from gpusim_des.timing.line_states import NO_LINE
 from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, SECTOR_BYTES, SHARED_OPS, Mma, OpClass, Stream
 
 PIPE_CLASSES = (
@@ -125,10 +127,18 @@ class Program:
     """How many bulk copies it starts, by their barrier's phase."""
     ideal_sectors: tuple[int, int]
     """Sectors that its loads, and its stores, would touch if their lanes were neighbours."""
+    accounts: list[list[int]]
+    """Warp-cycles by state, of the line of the instruction that a warp waits to issue; at the end, of the last one's.
+
+    Instructions of one line share one list, which is the kernel's.
+    """
 
     @classmethod
-    def of(cls, stream: Stream, timing: Timing) -> Program:
-        """Look everything up; raises `TraceError` for an instruction that the GPU does not have."""
+    def of(cls, stream: Stream, timing: Timing, account: Callable[[int], list[int]]) -> Program:
+        """Look everything up; raises `TraceError` for an instruction that the GPU does not have.
+
+        `account` tells where the warp-cycles of a source line are counted.
+        """
         ops = [OpClass(op) for op in stream.ops.tolist()]
         starts, deps = stream.dep_start.tolist(), stream.deps.tolist()
         operands = stream.operands.tolist()
@@ -137,7 +147,7 @@ class Program:
         for index, op in enumerate(ops):
             if op is OpClass.TENSOR:
                 intervals[index], latencies[index] = timing.tensor(operands[index])
-        read = set(deps)
+        read, lines = set(deps), stream.lines.tolist()
         atomics = (OpClass.GLOBAL_ATOMIC, OpClass.SHARED_ATOMIC)
         return cls(
             ops,
@@ -147,12 +157,13 @@ class Program:
             [tuple(deps[a:b]) for a, b in pairwise(starts)],
             [_WAITING[op] for op in ops],
             [_TURNED_AWAY[op] for op in ops],
-            stream.lines.tolist(),
+            lines,
             stream.lanes.tolist(),
             operands,
             frozenset(index for index, op in enumerate(ops) if op in atomics and index not in read),
             Counter(operands[index] for index, op in enumerate(ops) if op is OpClass.BULK_COPY),
             (_ideal(stream, _LOADS), _ideal(stream, (OpClass.GLOBAL_STORE,))),
+            [account(line) for line in (*lines, lines[-1] if lines else NO_LINE)],
         )
 
 

@@ -71,7 +71,7 @@ class WarpScheduler:
         self.account(warp)
         if cycle > warp.ready:
             self._account_for_waiting(warp, cycle)
-        warp.block.run.stalls[WarpState.SELECTED] += 1
+        warp.program.accounts[warp.next][WarpState.SELECTED] += 1
         if self._probe is not None:
             self._probe.state(warp, WarpState.SELECTED, cycle, cycle + 1)
         warp.issued = cycle
@@ -80,7 +80,7 @@ class WarpScheduler:
     def _account_for_waiting(self, warp: Warp, cycle: int) -> None:
         """Divide the cycles in which a ready warp did not issue: its unit was occupied, or another warp was chosen."""
         program, index = warp.program, warp.next
-        stalls = warp.block.run.stalls
+        stalls = program.accounts[index]
         unit, seat = self.units[program.units[index]], self.seats[program.units[index]]
         turned_away = unit.occupied_before(cycle, seat) - warp.occupied_at_ready
         state = program.turned_away[index]
@@ -99,7 +99,7 @@ class WarpScheduler:
     def account(self, warp: Warp) -> None:
         """Turn a warp's deadlines into states: each reason holds from where the one before ended."""
         since = warp.since
-        stalls = warp.block.run.stalls
+        stalls = warp.program.accounts[warp.next]
         for state, until in warp.deadlines:
             if until > since:
                 stalls[state] += until - since

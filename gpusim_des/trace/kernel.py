@@ -140,6 +140,11 @@ class KernelTrace:
         return self._store.spilled_bytes
 
     @property
+    def lines(self) -> list[int]:
+        """Source lines of its instructions, ascending; 0, which is no line, is always among them."""
+        return sorted({0}.union(*(np.unique(stream.lines).tolist() for stream in self.streams)))
+
+    @property
     def warp_instructions(self) -> int:
         """Warp instructions of all blocks that were recorded."""
         return self._warp_instructions

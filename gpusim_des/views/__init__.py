@@ -15,6 +15,7 @@ from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.measured import Measured, measured
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
+from gpusim_des.views.roofline import RooflinePoint, roofline
 from gpusim_des.views.side_by_side import side_by_side
 from gpusim_des.views.stalls import stalls
 from gpusim_des.views.streams import compare_streams, stream_timeline
@@ -29,6 +30,7 @@ __all__ = [
     "LatencyRow",
     "Measured",
     "Panel",
+    "RooflinePoint",
     "Style",
     "bars",
     "chrome_trace",
@@ -39,6 +41,7 @@ __all__ = [
     "latency_curve",
     "measured",
     "occupancy_curve",
+    "roofline",
     "save",
     "save_chrome_trace",
     "side_by_side",

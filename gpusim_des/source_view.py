@@ -1,0 +1,180 @@
+"""The source view: a kernel's text with, beside each line, what its warps did there and what they waited for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.line_counts import LineCounts, LineSite
+from gpusim_des.functional.source_text import source_text, span_of
+from gpusim_des.source_html import html_table
+
+Row = dict[str, Any]
+
+Stalls = Mapping[int, Mapping[str, int]]
+"""Source line → Nsight's suffix of a state → warp-cycles."""
+
+NO_LINE = "(no line: exits, and what stands in no source)"
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """A kernel's source with counters beside each line; printing it shows it, and notebooks draw it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gpusim_des as gs
+    >>> @gs.block_kernel
+    ... def double(blk, a):
+    ...     i = blk.bx * blk.bdx + blk.tx
+    ...     blk.store(a, i, 2 * blk.load(a, i))
+    >>> dev = gs.Device("tiny")
+    >>> print(dev.launch(double, 4, 64, dev.to_device(np.zeros(256, np.float32))).source())
+    double: 56 warp instructions
+     line  instr  lanes  requests  sect/req  wavefr  diverg
+        1                                                    @gs.block_kernel
+        2                                                    def double(blk, a):
+        3      8     32                                          i = blk.bx * blk.bdx + blk.tx
+        4     40     32        16         4      16              blk.store(a, i, 2 * blk.load(a, i))
+               8     32                                      (no line: exits, and what stands in no source)
+    """
+
+    title: str
+    _rows: tuple[Row, ...] = field(repr=False)
+
+    def rows(self) -> list[Row]:
+        """Return a dictionary for each line, in the order of the source; a copy.
+
+        ``file, line, text``; ``instructions, active_lanes, lanes`` (mean, 0…32), ``branches, divergent_branches,
+        barriers``; ``global_requests, shared_requests, sectors, sectors_per_request`` (of global memory, ``None``
+        without requests), ``wavefronts, shared_wavefronts``; and, of a simulation, ``stalls``: the state's name →
+        warp-cycles, and ``cycles``, their sum. Line 0 holds what belongs to no line.
+        """
+        return [{**row, **({"stalls": dict(row["stalls"])} if "stalls" in row else {})} for row in self._rows]
+
+    @classmethod
+    def of(
+        cls, name: str, function: Callable[..., Any] | None, counters: Counters, stalls: Stalls | None = None
+    ) -> SourceView:
+        """Put a launch's counters, and the stalls of a simulation, beside the text of its kernel."""
+        places = set(counters.lines) | {LineSite(site.filename, site.line) for site in counters.accesses}
+        own = ""
+        if function is not None:
+            own, first, last = span_of(function)
+            places |= {LineSite(own, line) for line in range(first, last + 1)}
+        found = sorted(places, key=lambda site: (not site.line, site.filename != own, site))
+        rows = [_row(site, counters) for site in found]
+        if stalls is not None:
+            rows = _with_stalls(rows, stalls)
+        return cls(_title(name, counters, rows), tuple(rows))
+
+    def to_html(self) -> str:
+        """Return a page of its own: one table, no scripts, nothing loaded from elsewhere; all text is escaped."""
+        heat = "cycles" if self._rows and "cycles" in self._rows[0] else "instructions"
+        texts = [[column(row) for _, column in self._columns()] for row in self._rows]
+        weights = [row[heat] for row in self._rows]
+        heads = [head for head, _ in self._columns()]
+        return html_table(self.title, heads, texts, [row["text"] for row in self._rows], weights)
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def _columns(self) -> list[tuple[str, Callable[[Row], str]]]:
+        timed = bool(self._rows) and "cycles" in self._rows[0]
+        total = sum(row["cycles"] for row in self._rows) if timed else 0
+        columns: list[tuple[str, Callable[[Row], str]]] = [
+            ("line", lambda row: str(row["line"] or "")),
+            ("instr", lambda row: _count(row["instructions"])),
+            ("lanes", lambda row: f"{row['lanes']:.3g}" if row["instructions"] else ""),
+            ("requests", lambda row: _count(row["global_requests"] + row["shared_requests"])),
+            ("sect/req", lambda row: "" if row["sectors_per_request"] is None else f"{row['sectors_per_request']:.3g}"),
+            ("wavefr", lambda row: _count(row["wavefronts"])),
+            ("diverg", lambda row: _count(row["divergent_branches"])),
+        ]
+        if timed:
+            columns += [
+                ("cycles", lambda row: _count(row["cycles"])),
+                ("share", lambda row: f"{100 * row['cycles'] / total:.1f} %" if row["cycles"] else ""),
+                ("waiting for", lambda row: _reasons(row["stalls"])),
+            ]
+        return columns
+
+    def __str__(self) -> str:
+        columns = self._columns()
+        table = [[head for head, _ in columns], *([column(row) for _, column in columns] for row in self._rows)]
+        widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+        lines = []
+        for cells, text in zip(table, ["", *(row["text"] for row in self._rows)], strict=True):
+            aligned = [
+                cell.ljust(width) if head == "waiting for" else cell.rjust(width)
+                for cell, width, (head, _) in zip(cells, widths, columns, strict=True)
+            ]
+            lines.append((" " + "  ".join(aligned) + "  " + text).rstrip())
+        return "\n".join([self.title, *lines])
+
+
+def _row(site: LineSite, counters: Counters) -> Row:
+    counts = counters.lines.get(site, LineCounts())
+    accesses = [(s, c) for s, c in counters.accesses.items() if (s.filename, s.line) == site]
+    requests = {memory: sum(c.requests for s, c in accesses if s.memory == memory) for memory in ("global", "shared")}
+    sectors = sum(c.sectors for _, c in accesses)
+    lines = source_text(site.filename).lines if site.filename else []
+    return {
+        "file": site.filename,
+        "line": site.line,
+        "text": lines[site.line - 1] if 0 < site.line <= len(lines) else NO_LINE * (not site.line),
+        "instructions": counts.instructions,
+        "active_lanes": counts.active_lanes,
+        "lanes": counts.lanes_per_instruction,
+        "branches": counts.branches,
+        "divergent_branches": counts.divergent_branches,
+        "barriers": counts.barriers,
+        "global_requests": requests["global"],
+        "shared_requests": requests["shared"],
+        "sectors": sectors,
+        "sectors_per_request": sectors / requests["global"] if requests["global"] else None,
+        "wavefronts": sum(c.wavefronts for _, c in accesses),
+        "shared_wavefronts": sum(c.wavefronts for s, c in accesses if s.memory == "shared"),
+    }
+
+
+def _with_stalls(rows: list[Row], stalls: Stalls) -> list[Row]:
+    """Add stalls by line; of files that share a line's number, the first one that executed it gets them."""
+    missing = dict(stalls)
+    for row in sorted(rows, key=lambda row: not row["instructions"]):
+        row["stalls"] = {state: cycles for state, cycles in missing.pop(row["line"], {}).items() if cycles}
+        row["cycles"] = sum(row["stalls"].values())
+    for line, states in sorted(missing.items()):
+        extra = _row(LineSite("", line), Counters())
+        rows.append({**extra, "stalls": dict(states), "cycles": sum(states.values())})
+    return rows
+
+
+def _title(name: str, counters: Counters, rows: list[Row]) -> str:
+    estimated = " (estimated from a sample)" if hasattr(counters, "executed") else ""
+    title = f"{name}: {counters.warp_instructions:,} warp instructions{estimated}"
+    if rows and "cycles" in rows[0]:
+        title += f", {sum(row['cycles'] for row in rows):,} warp-cycles"
+        executed = Counter(row["line"] for row in rows if row["instructions"])
+        shared = sorted(line for line, files in executed.items() if files > 1)
+        if shared:
+            title += f" (lines {', '.join(map(str, shared))} stand in several files: the first has the cycles of all)"
+    return title
+
+
+def _count(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
+MOST_REASONS = 2
+
+
+def _reasons(stalls: Mapping[str, int]) -> str:
+    """Name the states in which warps spent most cycles, and their shares of the line's cycles."""
+    total = sum(stalls.values())
+    most = sorted(stalls, key=lambda state: -stalls[state])[:MOST_REASONS]
+    return ", ".join(f"{state} {100 * stalls[state] / total:.0f} %" for state in most)

@@ -1,0 +1,431 @@
+"""``gpusim_des.cuda`` on the host: decorators, launches, arrays, streams, events, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import gpusim_des as gs
+import gpusim_des.cuda
+from gpusim_des import cuda
+from gpusim_des.cuda import current
+from gpusim_des.trace import CopyMemory, LaunchKernel, RecordEvent
+
+
+@pytest.fixture(autouse=True)
+def small_device() -> Iterator[gs.Device]:
+    yield cuda.select("tiny")
+    current._Current.device = None
+
+
+@cuda.jit
+def scale(a: Any, factor: Any) -> None:
+    i = cuda.grid(1)
+    if i < a.shape[0]:
+        a[i] *= factor
+
+
+# Devices ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_device_in_use_is_an_h100_until_another_is_chosen() -> None:
+    current._Current.device = None
+    assert cuda.device().gpu.name == "h100-sxm"
+    assert cuda.device() is cuda.device()
+    assert cuda.get_current_device().compute_capability == (9, 0)
+    mine = gs.Device("t4")
+    assert cuda.select(mine) is mine is cuda.device()
+    info = cuda.select_device(0)
+    assert (info.name, info.MULTIPROCESSOR_COUNT, info.WARP_SIZE, info.id) == ("t4", 40, 32, 0)
+    assert cuda.is_available()
+    with pytest.raises(gs.ModelError):
+        cuda.select("no-such-gpu")
+    with pytest.raises(gs.LaunchError, match=r"select_device\(1\): there is device 0 only"):
+        cuda.select_device(1)
+
+
+def test_both_ways_to_import_it_are_one_module() -> None:
+    assert importlib.import_module("gpusim_des.cuda") is cuda is gs.cuda is gpusim_des.cuda
+
+
+# Kernels ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_runs_on_host_arrays_which_are_copied_in_and_back() -> None:
+    a = np.arange(6.0)
+    scale[1, 32](a, 2)
+    assert a.tolist() == [0, 2, 4, 6, 8, 10]
+    commands = cuda.device().program.commands
+    assert [(c.direction, c.nbytes) for c in commands if isinstance(c, CopyMemory)] == [("h2d", 48), ("d2h", 48)]
+    assert sum(isinstance(c, LaunchKernel) for c in commands) == 1
+    assert cuda.device().leaks() == []
+    assert scale.launches[-1].counters.global_load_requests == 1
+    assert cuda.device().simulate().kernels[0].name == "scale"
+
+
+def test_wrappers_say_in_which_direction_arrays_are_copied() -> None:
+    @cuda.jit
+    def add(a: Any, b: Any, c: Any) -> None:
+        i = cuda.grid(1)
+        c[i] = a[i] + b[i]
+        a[i] = 0
+
+    a, b, c = np.arange(4.0), np.ones(4), np.full(4, 7.0)
+    a.flags.writeable = False
+    add[1, 4](cuda.In(a), cuda.InOut(b), cuda.Out(c))
+    assert (a.tolist(), c.tolist()) == ([0, 1, 2, 3], [1, 2, 3, 4])
+    copies = [c.direction for c in cuda.device().program.commands if isinstance(c, CopyMemory)]
+    assert copies == ["h2d", "h2d", "d2h", "d2h"]
+    with pytest.raises(gs.DeviceMemoryError, match=r"argument 'a' is a read-only array, and would be copied"):
+        add[1, 4](a, b, c)
+    with pytest.raises(gs.DeviceMemoryError, match=r"cuda.Out of a list: give a NumPy array"):
+        add[1, 4](a, b, cuda.Out([1]))  # type: ignore[arg-type]
+    with pytest.raises(gs.DeviceMemoryError, match=r"arguments 'b' and 'c' are views of the same memory"):
+        add[1, 2](cuda.In(a), b[:2], b[1:3])
+    assert cuda.device().leaks() == []
+
+
+def test_what_a_failed_launch_was_given_is_unchanged_and_freed() -> None:
+    a = np.arange(4.0)
+
+    @cuda.jit
+    def goes_too_far(a: Any) -> None:
+        a[cuda.grid(1)] = 1
+
+    with pytest.raises(gs.BoundsError, match=r"store to 'a'"):
+        goes_too_far[1, 32](a)
+    assert a.tolist() == [0, 1, 2, 3]
+    assert cuda.device().leaks() == []
+    with pytest.raises(gs.DeviceMemoryError, match="device memory"):  # the second one does not fit
+        scale[1, 32](a, cuda.In(np.broadcast_to(np.float64(1), 1 << 28)))
+    assert cuda.device().leaks() == []
+
+
+def test_arguments_that_are_no_arrays() -> None:
+    @cuda.jit
+    def many(out: Any, flag: Any, pair: Any, nothing: Any, zero: Any) -> None:
+        if nothing is None and flag:
+            out[0] = pair[0] * 10 + pair[1] + zero
+
+    out = np.zeros(1)
+    many[1, 1](out, True, (3, 4.5), None, np.array(0.25))
+    assert out.tolist() == [34.75]
+    with pytest.raises(gs.DeviceMemoryError, match=r"argument \[1\] of type list: kernels get numbers, tuples"):
+        many[1, 1](out, True, [1], None, 0)
+    with pytest.raises(gs.DeviceMemoryError, match=r"argument 'text' of type str"):
+        many[1, 1](out, True, "text", None, 0)
+    with pytest.raises(TypeError, match=r"kernel 'many' takes \(out, flag, pair, nothing, zero\), got 1 argument"):
+        many[1, 1](out)
+
+
+@pytest.mark.parametrize(
+    ("launch", "error", "message"),
+    [
+        (lambda a: scale(a, 2), TypeError, r"scale is a kernel: launch it with scale\[blocks, threads\]\(a, factor\)"),
+        (lambda a: scale[1](a, 2), gs.LaunchError, r"scale\[1\]: give 2 to 4 values"),
+        (lambda a: scale[1, 2, 0, 0, 0](a, 2), gs.LaunchError, r"scale\[1, 2, 0, 0, 0\]: give 2 to 4 values"),
+        (lambda a: scale[0, 32](a, 2), gs.LaunchError, r"grid"),
+        (lambda a: scale[1, 4096](a, 2), gs.LaunchError, r"4,?096"),
+        (lambda a: scale[1, 32, "s"](a, 2), gs.StreamError, r"stream = 's': give one that cuda.stream\(\) made, or 0"),
+        (lambda a: scale[1, 32, 0, -8](a, 2), gs.LaunchError, r"dynamic_shared = -8"),
+        (lambda a: scale.forall(0)(a, 2), gs.LaunchError, r"scale.forall\(0\): give the number of threads, at least 1"),
+    ],
+)
+def test_launches_that_are_refused(launch: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        launch(np.arange(4.0))
+
+
+def test_forall_finds_blocks_that_fill_the_gpu() -> None:
+    """On ``tiny`` (512 threads a block and an SM) one block of 512 threads fills an SM, and so do two of 256."""
+    a = np.arange(700.0)
+    configured = scale.forall(700)
+    assert (configured.griddim, configured.blockdim) == (2, 512)
+    configured(a, 2)
+    assert a[-1] == 1398
+    assert scale.forall(700, tpb=64).griddim == 11
+    assert repr(configured) == "<<cuda kernel scale(a, factor)>[2, 512]>"
+
+
+def test_sizes_may_be_lists() -> None:
+    a = np.arange(4.0)
+    scale[[1], [32]](a, 3)
+    assert a.tolist() == [0, 3, 6, 9]
+
+
+def test_options_of_jit() -> None:
+    @cuda.jit(max_registers=40, fastmath=True, debug=False, opt=True, cache=False, lineinfo=True, link=None)
+    def kernel(a: Any) -> None:
+        a[cuda.grid(1)] = 1
+
+    kernel[1, 4](np.zeros(4))
+    assert kernel.launches[-1].trace.registers == 40
+    assert kernel.launches[-1].trace.assumptions == ()
+    for options, message in (
+        ({"link": ["a.cu"]}, r"cuda.jit\(link=\['a.cu'\]\): not possible here; code in CUDA C or PTX cannot run"),
+        ({"argtypes": ["f4"]}, r"give the signature first, @cuda.jit\('void\(float32\[:\]\)'\)"),
+        ({"speed": 11}, r"cuda.jit has no option 'speed'; it knows .*, max_registers"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            cuda.jit(**options)
+    with pytest.raises(TypeError, match=r"cuda.jit of 5: give a function"):
+        cuda.jit(5)
+
+
+def test_device_functions_are_for_kernels() -> None:
+    @cuda.jit("float32(float32)", device=True)
+    def half(x: Any) -> Any:
+        return x / 2
+
+    @cuda.jit
+    def halves(a: Any) -> None:
+        a[cuda.grid(1)] = half(a[cuda.grid(1)])
+
+    a = np.arange(3, dtype=np.float32)
+    halves[1, 3](a)
+    assert a.tolist() == [0, 0.5, 1]
+    with pytest.raises(TypeError, match="half is a device function: only kernels can call it"):
+        half(1.0)
+    with pytest.raises(TypeError, match="half is a device function: kernels call it, and it cannot be launched"):
+        half[1, 1]
+    assert repr(half) == "<device function half(x)>"
+
+
+SIGNATURES = [
+    "void(float32[:], float32)",
+    "(f4[::1], f4)",
+    (numba.float32[:], numba.float32),
+    numba.void(numba.float32[::1], numba.float32),
+    ["void(float64[:, :], float32)", "void(float32[:], float32)"],
+    [numba.void(numba.float32[:], numba.float32)],
+]
+
+
+@pytest.mark.parametrize("signature", SIGNATURES, ids=str)
+def test_signatures_convert_numbers_and_check_arrays(signature: Any) -> None:
+    """With a ``float32`` the product is one of 32 bits; without a signature, ``0.1`` is a ``float64``."""
+
+    def times(a: Any, x: Any) -> None:
+        a[cuda.grid(1)] *= x
+
+    product: Any = cuda.jit(signature)(times)
+    a = np.ones(1, np.float32)
+    product[1, 1](a, 0.1)
+    assert "fp64" not in product.launches[-1].counters.instruction_mix
+    with pytest.raises(gs.LaunchError, match=r"declared for .*float32\[:\], float32\).* got \(float64\[:\]"):
+        product[1, 1](np.ones(1), 0.1)
+    with pytest.raises(gs.LaunchError, match=r"got \(float32\[:, :\], int\): convert the arguments"):
+        product[1, 1](np.ones((1, 1), np.float32), 1)
+    with pytest.raises(gs.LaunchError, match=r"got \(float32\[:\]\)"):
+        product[1, 1](a)
+
+
+@pytest.mark.parametrize(
+    ("signature", "message"),
+    [
+        ("float32[:]", r"signature 'float32\[:\]': write void\(types of the arguments\)"),
+        ("void(float33)", r"'float33' is no type; possible are int32"),
+        ("void(float32[x])", r"'float32\[x\]' is no type"),
+        ((int,), r"<class 'int'> in a signature: possible are numbers and arrays of numbers"),
+    ],
+)
+def test_signatures_that_cannot_be_read(signature: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        cuda.jit(signature)
+
+
+def test_whole_numbers_take_no_fractions() -> None:
+    @cuda.jit("void(int32[:], int32)")
+    def fill(a: Any, x: Any) -> None:
+        a[cuda.grid(1)] = x
+
+    a = np.zeros(1, np.int32)
+    fill[1, 1](a, np.int64(7))
+    assert a.tolist() == [7]
+    with pytest.raises(gs.LaunchError, match=r"declared for \(int32\[:\], int32\), and got \(int32\[:\], float\)"):
+        fill[1, 1](a, 7.5)
+
+
+def test_the_host_program_knows_the_lines_of_the_user() -> None:
+    """Launch, copies and their warnings belong to this file, not to the package."""
+    a = np.arange(np.int64(4), dtype=np.float64)
+    scale[np.int64(1), (np.int32(32), 1)](a, 2)
+    here = test_the_host_program_knows_the_lines_of_the_user.__code__.co_firstlineno + 3
+    commands = cuda.device().program.commands
+    assert [c.line for c in commands if isinstance(c, CopyMemory | LaunchKernel)] == 3 * [here]
+    with pytest.warns(gs.PageableCopyWarning) as found:
+        cuda.to_device(a, stream=cuda.stream())
+    assert found[0].filename == __file__
+
+
+# Arrays -------------------------------------------------------------------------------------------------------------
+
+
+def test_device_arrays_are_made_copied_and_described() -> None:
+    host = np.arange(12, dtype=np.float32).reshape(3, 4)
+    a = cuda.to_device(host)
+    assert (a.shape, a.strides, a.size, a.ndim, a.nbytes, len(a)) == ((3, 4), (16, 4), 12, 2, 48, 3)
+    assert a.dtype == np.float32
+    assert cuda.is_cuda_array(a)
+    assert not cuda.is_cuda_array(host)
+    assert cuda.to_device(a) is a
+    b = cuda.device_array_like(a)
+    assert np.isnan(b.copy_to_host()).all()  # poison
+    b.copy_to_device(a)
+    b.copy_to_device(b.copy_to_host() + 1)
+    target = np.zeros((3, 4), np.float32)
+    assert b.copy_to_host(target) is target
+    assert target.tolist() == (host + 1).tolist()
+    assert cuda.to_device(2 * host, to=a) is a
+    assert a[2, 3] == 22
+    assert a[-1, 0] == 16
+    a[0] = 5
+    a[2, 1] = 8
+    assert a.copy_to_host().tolist() == [[5, 5, 5, 5], [8, 10, 12, 14], [16, 8, 20, 22]]
+    assert a.ravel().shape == (12,)
+    assert a.reshape(2, -1)[1].copy_to_host().tolist() == [12, 14, 16, 8, 20, 22]
+    assert cuda.device_array(3, dtype=numba.int16).dtype == np.int16
+    assert cuda.pinned_array_like(host).shape == (3, 4)
+    assert gs.Device.is_pinned(cuda.pinned_array(4, np.int8))
+    assert repr(a).startswith("<DeviceNDArray shape=(3, 4) dtype=float32 of <DeviceArray 'd")
+
+
+def test_column_major_arrays_keep_their_order_and_show_it_in_the_counters() -> None:
+    """Neighbouring lanes take neighbouring rows: they lie side by side in a column-major array only."""
+
+    @cuda.jit
+    def first_column(a: Any, out: Any) -> None:
+        i = cuda.grid(1)
+        out[i] = a[i, 0]
+
+    rows = np.arange(32 * 8.0).reshape(32, 8)
+    out = cuda.device_array(32)
+    sectors = []
+    orders: tuple[Any, ...] = ("C", "F")
+    for order in orders:
+        a = cuda.to_device(np.asarray(rows, order=order))
+        assert (a.is_c_contiguous(), a.is_f_contiguous()) == (order == "C", order == "F")
+        assert a.copy_to_host().tolist() == rows.tolist()
+        assert cuda.device_array_like(a).is_f_contiguous() == (order == "F")
+        first_column[1, 32](a, out)
+        assert out.copy_to_host().tolist() == rows[:, 0].tolist()
+        sectors.append(first_column.launches[-1].counters.global_load_sectors)
+    assert sectors == [32, 8]
+    assert cuda.to_device(np.asfortranarray(rows)).T.copy_to_host().tolist() == rows.T.tolist()
+
+
+@pytest.mark.parametrize(
+    ("do", "message"),
+    [
+        (lambda a: a[:, 1].copy_to_host(), r"copy of a view of array .* do not lie side by side; copy the whole array"),
+        (
+            lambda a: a.copy_to_host(np.zeros(3)),
+            r"copy_to_host to an array of shape \(3,\) and type float64: this one",
+        ),
+        (
+            lambda a: a.copy_to_device([1, 2]),
+            r"copy_to_device of an array of shape \(2,\) and type int64: this one",
+        ),
+        (lambda a: a[1, 2, 3], r"3 indices for an array of shape \(3, 4\): give at most 2"),
+        (lambda a: a[3], r"index 3 of an array of shape \(3, 4\): give whole numbers within it, and slices"),
+        (lambda a: a["x"], r"index 'x' of an array"),
+        (lambda a: a.reshape(5), r"reshape to \(5,\) of an array of shape \(3, 4\): the number of elements stays 12"),
+        (lambda a: a.T.reshape(12), r"they must lie side by side in row-major order"),
+        (lambda _: cuda.device_array(3, strides=(8,)), r"device_array strides = \(8,\): leave them out"),
+        (lambda _: cuda.device_array(3, order="A"), r"device_array order = 'A': possible are 'C' and 'F'"),
+        (lambda _: cuda.pinned_array(3, order="F"), r"pinned arrays are row-major, leave both out"),
+        (lambda a: cuda.to_device(np.zeros(3), copy=False), r"to_device\(copy=False\): make a device array"),
+        (lambda _: cuda.to_device(np.zeros(0)), r"there is nothing to copy"),
+    ],
+)
+def test_arrays_that_cannot_be(do: Any, message: str) -> None:
+    with pytest.raises(gs.DeviceMemoryError, match=message):
+        do(cuda.to_device(np.zeros((3, 4))))
+
+
+def test_a_view_of_an_array_of_another_device_is_refused() -> None:
+    a = cuda.to_device(np.zeros((3, 4)))
+    cuda.select("tiny")
+    with pytest.raises(gs.DeviceMemoryError, match="device"):
+        scale[1, 32](a[1], 2.0)
+
+
+def test_launches_of_the_device_take_views_and_options() -> None:
+    a = cuda.to_device(np.arange(12.0).reshape(3, 4))
+    launch = cuda.device().launch(scale, 1, 32, a[1], 2.0, registers=64, count="declared", vectorize=False)
+    assert not launch.vectorized
+    assert a.copy_to_host()[1].tolist() == [8, 10, 12, 14]
+
+
+# Streams and events -------------------------------------------------------------------------------------------------
+
+
+def test_events_tell_simulated_milliseconds() -> None:
+    """A copy of 1 MB at 1 GB/s takes a millisecond on ``tiny``."""
+    host = cuda.pinned_array(1_000_000, np.uint8)
+    stream, start, end = cuda.stream(), cuda.event(), cuda.event(timing=True)
+    a = cuda.device_array(1_000_000, np.uint8)
+    start.record(stream)
+    a.copy_to_device(host, stream=stream)
+    end.record(stream)
+    end.synchronize()
+    assert end.query()
+    took = start.elapsed_time(end)
+    assert 1.0 <= took < 1.1
+    assert cuda.event_elapsed_time(start, end) == took
+    with pytest.raises(gs.StreamError, match=r"elapsed_time to 5: give an event that cuda.event\(\) made"):
+        start.elapsed_time(5)  # type: ignore[arg-type]
+    with pytest.raises(gs.StreamError, match="which nobody has recorded"):
+        start.elapsed_time(cuda.event())
+    with pytest.raises(gs.StreamError, match="which nobody has recorded"):
+        cuda.event().query()
+
+
+def test_streams_wait_for_events() -> None:
+    first, second, done = cuda.stream(), cuda.stream(), cuda.event()
+    a = cuda.device_array(64)
+    with first.auto_synchronize() as queue:
+        a.copy_to_device(cuda.pinned_array(64), queue)
+        done.record(queue)
+    done.wait(second)
+    scale[2, 32, second](a, 2.0)
+    second.synchronize()
+    done.record()
+    done.wait()
+    cuda.synchronize()
+    assert cuda.device().stream_races() == []
+    assert sum(isinstance(c, RecordEvent) for c in cuda.device().program.commands) == 2
+    scale[2, 32, cuda.default_stream()](a, 2.0)
+    scale[2, 32, second.inner](a, 2.0)
+    assert "stream" in repr(first)
+    assert "event" in repr(done)
+
+
+# What there is not --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("cg", "end the kernel there and launch a second one"),
+        ("mapped_array", "use cuda.device_array and copies"),
+        ("pinned", "make it with cuda.pinned_array"),
+        ("reduce", "write the reduction as a kernel"),
+        ("libdevice", "use the functions of math"),
+        ("nanosleep", "leave it out"),
+        ("float4", "it has DeviceNDArray, Event"),
+    ],
+)
+def test_names_that_there_are_not(name: str, instead: str) -> None:
+    with pytest.raises(AttributeError, match=rf"gpusim_des.cuda has no '{name}'; .*{instead}"):
+        getattr(cuda, name)
+
+
+def test_all_names_are_there() -> None:
+    assert set(cuda.__all__) == set(dir(cuda))
+    assert all(hasattr(cuda, name) for name in cuda.__all__)
