@@ -164,6 +164,7 @@ def test_reductions_add_up(name: str) -> None:
     assert sums.tolist() == values.reshape(len(sums), -1).sum(axis=1).tolist()
 
 
+@pytest.mark.slow
 def test_reductions_are_faster_one_after_the_other() -> None:
     """The published order, and its first half step by step."""
     found = [o.simulated for o in run(load_target("reductions_g80"), quick=True).outcomes]
