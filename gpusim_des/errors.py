@@ -80,6 +80,22 @@ class StreamRaceWarning(UserWarning):
     """Two operations touch one array, at least one writes it, and nothing puts them in order."""
 
 
+class RaceWarning(UserWarning):
+    """Threads of a kernel access one element, at least one writes it, and nothing puts them in order."""
+
+
+class BarrierWarning(UserWarning):
+    """Threads of a block reach a barrier although others have left the kernel."""
+
+
+class IndexOverflowWarning(UserWarning):
+    """An index was computed in 32 bits and did not fit."""
+
+
+class UnwrittenReadWarning(UserWarning):
+    """A kernel reads elements that nobody has written."""
+
+
 class SampledResultWarning(UserWarning):
     """Somebody read results of a sampled launch where blocks were left out: poison."""
 

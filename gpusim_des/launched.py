@@ -5,12 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpusim_des.advice import Advice, KernelFacts, launch_advice
+from gpusim_des.errors import BarrierWarning, IndexOverflowWarning, RaceWarning, UnwrittenReadWarning
+from gpusim_des.functional.barriers import LeftBeforeBarrier
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.overflow import IndexOverflow
+from gpusim_des.functional.races import Race
+from gpusim_des.functional.unwritten import UnwrittenRead
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import LaunchConfig
 from gpusim_des.source_view import SourceView
 from gpusim_des.trace import KernelTrace, Sample
+
+Mistake = Race | LeftBeforeBarrier | IndexOverflow | UnwrittenRead
+
+_WARNINGS: dict[type[Mistake], type[Warning]] = {
+    Race: RaceWarning,
+    LeftBeforeBarrier: BarrierWarning,
+    IndexOverflow: IndexOverflowWarning,
+    UnwrittenRead: UnwrittenReadWarning,
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,49 @@ class Launch:
     """Arrays that are poison where a sample left out what the kernel would have written."""
     unsampled: str = ""
     """Why all blocks were executed, although a sample was asked for."""
+    races: tuple[Race, ...] = ()
+    """Races between threads that were found, the worst first; `Device.launch` says where it looks for them."""
+    unwritten_reads: tuple[UnwrittenRead, ...] = ()
+    """Places in the kernel that read elements which nobody had written."""
+
+    left_before_barriers: tuple[LeftBeforeBarrier, ...] = ()
+    """Barriers that threads reach although others of their block have left the kernel."""
+
+    index_overflows: tuple[IndexOverflow, ...] = ()
+    """Accesses with an index that was computed in 32 bits and did not fit."""
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """Everything in the kernel that a GPU would not tell and may compute wrongly, the worst first.
+
+        Races in which all write the same value come last, in `races` only: they are against the rules, and harmless.
+        """
+        return (
+            *(race for race in self.races if not race.equal_values),
+            *self.left_before_barriers,
+            *self.index_overflows,
+            *self.unwritten_reads,
+        )
+
+    @property
+    def warnings(self) -> tuple[tuple[str, type[Warning]], ...]:
+        """What the launch warns of: the worst mistake of each kind, and how many more there are."""
+        kinds: dict[type[Warning], list[Mistake]] = {}
+        for mistake in self.mistakes:
+            kinds.setdefault(_WARNINGS[type(mistake)], []).append(mistake)
+        return tuple(
+            (
+                f"kernel {self.name!r}: {found[0]}"
+                + (f"\nand {len(found) - 1} more in launch.mistakes" * (len(found) > 1)),
+                kind,
+            )
+            for kind, found in kinds.items()
+        )
+
+    def __str__(self) -> str:
+        head = f"kernel {self.name!r}, grid {self.config.grid}, block {self.config.block}"
+        parts = [head, self.notice, *map(str, self.mistakes), self.counters.summary()]
+        return "\n".join(part for part in parts if part)
 
     gpu: GPU | None = field(default=None, repr=False)
     """The GPU that it was launched on."""

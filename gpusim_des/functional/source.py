@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from functools import lru_cache
@@ -37,6 +38,11 @@ class Site(NamedTuple):
 
 
 UNKNOWN = Site("", 0)
+
+
+def text_of(site: Site) -> str:
+    """Text of a source line without its indentation; empty if it is not known."""
+    return linecache.getline(site.filename, site.line).strip() if site.line else ""
 
 
 @lru_cache(maxsize=256)
