@@ -105,6 +105,8 @@ def _seconds(gpu: GPU, name: str, n: int) -> float:
     chip = gpu.replace(l2_bytes=round(min(gpu.l2_bytes, max(gpu.sms * MERGING_BYTES, share * gpu.l2_bytes))))
     dev = Device(chip)
     a, c = dev.malloc((columns**2,), np.float32), dev.malloc((columns**2,), np.float32)
+    dev.memset(a, 0)
+    dev.forget_launches()
     args = a, c, columns, variant.tile, variant.rows
     dev.launch(variant.kernel, (side, side), (variant.tile, variant.rows), *args, registers=32, sample=WAVES)
     return kernel_of(dev).seconds * (n / columns) ** 2

@@ -192,3 +192,12 @@ def test_transposes_transpose(name: str) -> None:
     dev.launch(variant.kernel, (n // variant.tile,) * 2, (variant.tile, variant.rows), *args)
     expected = matrix if name == "copy" else matrix.T
     assert (dev.to_host(c).reshape(n, n) == expected).all()
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_no_transpose_beats_the_dram(name: str) -> None:
+    """Read and written once, at the rate of reads and writes mixed, is the least that it can take."""
+    gpu = load_gpu("tiny")
+    limit = float(gpu.dram_bandwidth_bytes_per_s * gpu.dram_efficiency_mixed) / 1e9
+    rate = REPRODUCTIONS["bandwidth_of_a_transpose"](gpu, {"kernel": name, "n": 512})
+    assert 0 < rate < 1.05 * limit
