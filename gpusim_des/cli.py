@@ -11,6 +11,7 @@ from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpusim_des.commands.calibrate_command import add_calibrate
 from gpusim_des.commands.compare_command import add_compare
 from gpusim_des.commands.completion import add_completion
 from gpusim_des.commands.gpus_command import add_gpus
@@ -18,6 +19,7 @@ from gpusim_des.commands.output import writable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL, add_run
 from gpusim_des.commands.sweep_command import add_sweep
+from gpusim_des.commands.validate_command import add_validate
 from gpusim_des.errors import KernelError, SimError
 from gpusim_des.occupancy_command import add_occupancy
 
@@ -86,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     add_compare(commands)
     add_gpus(commands)
     add_occupancy(commands)
+    add_validate(commands)
+    add_calibrate(commands)
     add_completion(commands)
     return parser
 

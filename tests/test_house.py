@@ -38,6 +38,7 @@ FLOORS = {
     "device_streams": 4,
     "device": 4,
     "readers": 4,
+    "silicon": 4,
     "launch_on_arrays": 5,
     "sweeps": 5,
     "cuda": 5,

@@ -13,6 +13,7 @@ from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
 from gpusim_des.views.heat_map import heat_map
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
+from gpusim_des.views.measured import Measured, measured
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
 from gpusim_des.views.roofline import RooflinePoint, roofline
@@ -28,6 +29,7 @@ __all__ = [
     "STATE_STYLES",
     "Curve",
     "LatencyRow",
+    "Measured",
     "Panel",
     "RooflinePoint",
     "Style",
@@ -39,6 +41,7 @@ __all__ = [
     "heat_map",
     "kernel_color",
     "latency_curve",
+    "measured",
     "occupancy_curve",
     "roofline",
     "save",
