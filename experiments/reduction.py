@@ -116,7 +116,7 @@ def first_add(t: Any, a: Any, out: Any) -> Any:
 
 @gs.kernel
 def last_warp(t: Any, a: Any, out: Any) -> Any:
-    """5: a warp needs no barrier of the block, nor a branch for lanes that would idle anyway."""
+    """5: a warp needs no barrier of the block, nor a branch for idle lanes; since Volta it needs ones of its own."""
     s = t.shared("s", (THREADS + 32,), np.float32)
     tid = t.threadIdx.x
     i = t.blockIdx.x * 2 * THREADS + tid
@@ -130,7 +130,9 @@ def last_warp(t: Any, a: Any, out: Any) -> Any:
         step //= 2
     if tid < 32:
         for last in LAST:
-            s[tid] += s[tid + last]
+            both = s[tid] + s[tid + last]
+            t.syncwarp()  # every lane has read before one of them writes
+            s[tid] = both
             t.syncwarp()
     if tid == 0:
         out[t.blockIdx.x] = s[0]
@@ -150,7 +152,9 @@ def unrolled(t: Any, a: Any, out: Any) -> Any:
         yield t.syncthreads()
     if tid < 32:
         for last in LAST:
-            s[tid] += s[tid + last]
+            both = s[tid] + s[tid + last]
+            t.syncwarp()  # every lane has read before one of them writes
+            s[tid] = both
             t.syncwarp()
     if tid == 0:
         out[t.blockIdx.x] = s[0]
@@ -175,7 +179,9 @@ def many_each(t: Any, a: Any, out: Any, n: int) -> Any:
         yield t.syncthreads()
     if tid < 32:
         for last in LAST:
-            s[tid] += s[tid + last]
+            both = s[tid] + s[tid + last]
+            t.syncwarp()  # every lane has read before one of them writes
+            s[tid] = both
             t.syncwarp()
     if tid == 0:
         out[t.blockIdx.x] = s[0]

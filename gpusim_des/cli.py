@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusim_des.errors import SimError
+from gpusim_des.commands.calibrate_command import add_calibrate
+from gpusim_des.commands.compare_command import add_compare
+from gpusim_des.commands.completion import add_completion
+from gpusim_des.commands.gpus_command import add_gpus
+from gpusim_des.commands.output import writable
+from gpusim_des.commands.progress import Progress
+from gpusim_des.commands.run_command import WRONG_KERNEL, add_run
+from gpusim_des.commands.sweep_command import add_sweep
+from gpusim_des.commands.validate_command import add_validate
+from gpusim_des.errors import KernelError, SimError
 from gpusim_des.occupancy_command import add_occupancy
 
 if TYPE_CHECKING:
@@ -22,6 +30,9 @@ if TYPE_CHECKING:
 DEMO_SMS = 16
 """SMs that the demo simulates where nobody asks for a number: enough for every effect, and done in seconds."""
 
+BROKEN_PIPE = 141
+"""Exit code where nobody reads the output any more: 128 and the number of SIGPIPE."""
+
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 and the number of the signal, as shells have it."""
 
@@ -29,7 +40,8 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code.
 
-    0 done, 1 formula and simulation differ for no stated reason, 2 wrong usage or a wrong model, 130 interrupted.
+    0 done, 1 formula and simulation differ for no stated reason, 2 wrong usage or a wrong model, 3 the kernel is wrong,
+    130 interrupted, 141 nobody reads the output.
     """
     parser = _parser()
     try:
@@ -39,6 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # On a terminal the cursor stands at the end of a progress line.
         print("\n" * sys.stderr.isatty() + "gpusim-des: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:  # whoever read the output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python complains when it ends
+        return BROKEN_PIPE
+    except KernelError as error:
+        print(f"gpusim-des: {error}", file=sys.stderr)
+        return WRONG_KERNEL
     except (SimError, OSError) as error:
         print(f"gpusim-des: {error}", file=sys.stderr)
         return 2
@@ -65,58 +83,15 @@ def _parser() -> argparse.ArgumentParser:
     experiment.add_argument("--json", action="store_true", help="print the rows of all tables as JSON")
     experiment.set_defaults(run=_experiment)
 
-    gpus = commands.add_parser("gpus", help="list the GPU models")
-    gpus.add_argument("--json", action="store_true", help="print the table as JSON")
-    gpus.set_defaults(run=_gpus)
-
+    add_run(commands)
+    add_sweep(commands)
+    add_compare(commands)
+    add_gpus(commands)
     add_occupancy(commands)
+    add_validate(commands)
+    add_calibrate(commands)
+    add_completion(commands)
     return parser
-
-
-class _Progress:
-    """Says on stderr how far the work is: one line that is written over on a terminal, else a line per step."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._terminal = sys.stderr.isatty()
-        self._said = 0.0
-        if not self._terminal:
-            print(what, file=sys.stderr, flush=True)
-
-    def __call__(self, kernel: str, done: int, total: int) -> None:
-        if self._terminal and (done == total or time.monotonic() - self._said > 0.1):
-            self._said = time.monotonic()
-            end = "\n" if done == total else ""
-            print(f"\r{self._what}: {kernel} {done:,} of {total:,} blocks", end=end, file=sys.stderr, flush=True)
-
-
-@contextmanager
-def _writable(folder: Path) -> Iterator[None]:
-    """Make a folder before the work begins, so that a wrong one is told at once; take it back if the work fails."""
-    made: list[Path] = []
-    try:
-        made += [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        _remove_empty(made)
-        taken = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "a file of this name is in the way" if taken else (error.strerror or str(error)).lower()
-        culprit = next((str(path) for path in (folder, *folder.parents) if path.is_file()), "") if taken else ""
-        where = f" ({culprit})" if culprit and culprit != str(folder) else ""
-        raise OSError(f"cannot write to the folder {folder}: {reason}{where}; choose another one with --out") from None
-    try:
-        yield
-    except BaseException:
-        _remove_empty(made)
-        raise
-
-
-def _remove_empty(folders: Sequence[Path]) -> None:
-    for folder in folders:
-        with suppress(OSError):  # it holds something, or was never made
-            folder.rmdir()
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -124,7 +99,7 @@ def _demo(options: argparse.Namespace) -> int:
 
     whole = load_gpu(options.gpu)
     gpu = whole.slice(sms=min(DEMO_SMS, whole.sms) if options.sms is None else options.sms)
-    with _writable(options.out):
+    with writable(options.out):
         return _run_demo(options, gpu)
 
 
@@ -133,7 +108,8 @@ def _run_demo(options: argparse.Namespace, gpu: GPU) -> int:
 
     points = []
     for blocks in latency_hiding.occupancies(gpu):
-        point, sim = latency_hiding.measure(gpu, blocks, _Progress(f"{gpu.title}, {blocks} blocks per SM"))
+        with Progress(f"{gpu.title}, {blocks} blocks per SM") as progress:
+            point, sim = latency_hiding.measure(gpu, blocks, progress.of_kernel)
         points.append(point)
     axes = views.latency_curve(
         points,
@@ -168,39 +144,10 @@ def _experiment(options: argparse.Namespace) -> int:
         print(json.dumps(listed, indent=1) if options.json else "\n".join(f"{n:<20}{t}" for n, t in listed.items()))
         return 0
     names = experiment.list_experiments() if options.name == "all" else (options.name,)
-    with _writable(options.out), redirect_stdout(sys.stderr) if options.json else nullcontext():
+    with writable(options.out), redirect_stdout(sys.stderr) if options.json else nullcontext():
         results = experiment.run_several(names, options.out, gpu=options.gpu, quick=options.quick)
     if options.json:
         print(json.dumps(experiment.result_rows(results), indent=1))
     else:
         print("\n" + experiment.summary(results))
     return 0 if all(not isinstance(table, str) and table.passed for table in results.values()) else 1
-
-
-def _gpus(options: argparse.Namespace) -> int:
-    from gpusim_des.gpu import list_gpus, load_gpu  # noqa: PLC0415 - as in _demo
-
-    models = [load_gpu(name) for name in list_gpus()]
-    if options.json:
-        rows = [
-            {
-                "name": g.name,
-                "title": g.title,
-                "compute_capability": g.compute_capability,
-                "sms": g.sms,
-                "sm_clock_hz": g.sm_clock_hz,
-                "dram_bandwidth_bytes_per_s": g.dram_bandwidth_bytes_per_s,
-                "l2_bytes": g.l2_bytes,
-                "memory_bytes": g.memory_bytes,
-            }
-            for g in models
-        ]
-        print(json.dumps(rows, indent=1))
-        return 0
-    print(f"{'name':<16}{'GPU':<34}{'cc':>5}{'SMs':>5}{'GHz':>7}{'GB/s':>8}{'L2 MiB':>8}{'GiB':>7}")
-    for g in models:
-        print(
-            f"{g.name:<16}{g.title:<34}{g.compute_capability:>5}{g.sms:>5}{g.sm_clock_hz / 1e9:>7.3f}"
-            f"{g.dram_bandwidth_bytes_per_s / 1e9:>8.0f}{g.l2_bytes / 2**20:>8.1f}{g.memory_bytes / 2**30:>7.0f}"
-        )
-    return 0

@@ -21,6 +21,7 @@ from gpusim_des.functional.sampling import SampleSize, checked
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.source import caller
 from gpusim_des.functional.thread_kernel import ThreadKernel
+from gpusim_des.functional.watch import RaceCheck
 from gpusim_des.functional.watched import Watched, Which, watched
 from gpusim_des.gpu import GPU, load_gpu, misfit, occupancy
 from gpusim_des.grid import DimLike, LaunchConfig
@@ -28,7 +29,7 @@ from gpusim_des.launched import Launch
 from gpusim_des.simulation import Simulation
 from gpusim_des.streams import Stream
 from gpusim_des.timeline import Timeline
-from gpusim_des.timing.choice import Engine, choose_engine
+from gpusim_des.timing.choice import Engine, Played, choose_engine
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simpy_engine import Progress
 from gpusim_des.timing.simulate import Caches, simulate
@@ -97,6 +98,7 @@ class Device(StreamFace):
         only_thread: Which = None,
         only_block: Which = None,
         sample: SampleSize | None = None,
+        races: RaceCheck = "shared",
         progress: Callable[[int, int], None] | None = None,
     ) -> Launch:
         """Run a kernel now: results in device memory, counters and trace in the `Launch` that comes back.
@@ -135,8 +137,16 @@ class Device(StreamFace):
             ``"auto"`` executes a part of them and estimates the rest, with bounds of the errors: counters here, times
             in `simulate`. Arrays that the kernel writes are poison where blocks were left out, and copies of them warn.
             A grid that is not larger than the sample is executed whole; the launch's ``notice`` says so.
+        races
+            ``"shared"`` looks for races in shared memory, ``"global"`` in global memory as well, between blocks too,
+            which takes longer; ``"off"`` looks for none. ``launch.races`` holds what was found.
         progress
             Called with the blocks done and the blocks in all; a sample ends before all are done.
+
+        Warns
+        -----
+        RaceWarning, BarrierWarning, IndexOverflowWarning, UnwrittenReadWarning
+            For what a GPU would not tell; the launch's ``mistakes`` are all of it.
 
         Raises
         ------
@@ -155,6 +165,8 @@ class Device(StreamFace):
             raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
         if count not in get_args(Counting):
             raise ValueError(f"count = {count!r}: possible are {', '.join(map(repr, get_args(Counting)))}")
+        if races not in get_args(RaceCheck):
+            raise ValueError(f"races = {races!r}: possible are {', '.join(map(repr, get_args(RaceCheck)))}")
         config = LaunchConfig.of(grid, block, self.gpu.max_threads_per_block)
         watching = watched(config, only_block, only_thread)
         self._check_interpret(kernel, interpret, vectorize, watching)
@@ -198,6 +210,7 @@ class Device(StreamFace):
                     watched=watching,
                     sampling=sampling,
                     watch_writes=any(array.missing is not None for array in self._memory.live),
+                    races=races,
                 )
             finally:
                 self._running = None
@@ -209,6 +222,10 @@ class Device(StreamFace):
                 did.vectorized,
                 incomplete=did.incomplete,
                 unsampled=did.unsampled,
+                races=did.races,
+                unwritten_reads=did.unwritten_reads,
+                left_before_barriers=did.left_before_barriers,
+                index_overflows=did.index_overflows,
                 gpu=self.gpu,
                 kernel=kernel,
                 array_types=types,
@@ -338,10 +355,14 @@ class Device(StreamFace):
             )
         except (CycleLimitError, SimulationInterrupted) as stop:
             if isinstance(stop.partial, Timeline):
-                stop.partial = Simulation(stop.partial, used, tuple(self.launches))
+                stop.partial = self._simulation(stop.partial, used)
             raise
         self._event_times_fs = dict(timeline.event_times)
-        return Simulation(timeline, used, tuple(self.launches))
+        return self._simulation(timeline, used)
+
+    def _simulation(self, timeline: Timeline, engine: Played) -> Simulation:
+        launches = tuple(self.launches)
+        return Simulation(timeline, engine, launches, tuple(launch.counters for launch in launches))
 
 
 def _simplest(value: object) -> object:

@@ -19,6 +19,7 @@ from gpusim_des.functional.source import caller
 from gpusim_des.functional.stream_races import StreamRace
 from gpusim_des.functional.transfers import CopyKind
 from gpusim_des.graph import Graph
+from gpusim_des.launched import Mistake
 from gpusim_des.streams import Event, Stream
 from gpusim_des.timeline import FS_PER_S
 from gpusim_des.trace import HostProgram, HostWork
@@ -215,6 +216,26 @@ class StreamFace(MemoryFace):
         [('a', 'left', 'right')]
         """
         return list(self._host.races.found)
+
+    def mistakes(self) -> tuple[Mistake | StreamRace, ...]:
+        """Everything that was found wrong so far: in the kernels, in the order of the launches, then between streams.
+
+        Examples
+        --------
+        >>> import warnings
+        >>> import gpusim_des as gs
+        >>> @gs.block_kernel
+        ... def double(blk, a):
+        ...     blk.store(a, blk.tid, 2 * blk.load(a, blk.tid))
+        >>> dev = gs.Device("tiny")
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
+        ...     launch = dev.launch(double, 1, 32, dev.malloc(32, name="a"))
+        >>> [str(mistake).splitlines()[0][:51] for mistake in dev.mistakes()]
+        ['read of global array a[0], which nobody has written']
+        """
+        launched = (mistake for launch in self._host.launches for mistake in launch.mistakes)
+        return (*launched, *self._host.races.found)
 
     @property
     def warnings(self) -> tuple[str, ...]:

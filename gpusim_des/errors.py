@@ -33,7 +33,15 @@ class TraceError(SimError, ValueError):
 
 
 class ReadError(SimError, ValueError):
-    """A file of another tool that cannot be read: cut off, or without what is looked for."""
+    """A file that cannot be read: cut off, of another kind, or without what is looked for."""
+
+
+class UsageError(SimError, ValueError):
+    """What was typed on the command line or written in a sweep's file is wrong."""
+
+
+class SweepError(SimError, ValueError):
+    """A sweep that cannot go on: its folder is in use or damaged, or the disk is full."""
 
 
 class KernelError(SimError):
@@ -68,6 +76,10 @@ class SimulationInterrupted(KeyboardInterrupt):
         self.partial = partial
 
 
+class SweepWarning(UserWarning):
+    """A row of a sweep that is damaged and will be computed again."""
+
+
 class PageableCopyWarning(UserWarning):
     """An asynchronous copy of pageable host memory, which is not asynchronous."""
 
@@ -78,6 +90,22 @@ class HostBufferChangedWarning(UserWarning):
 
 class StreamRaceWarning(UserWarning):
     """Two operations touch one array, at least one writes it, and nothing puts them in order."""
+
+
+class RaceWarning(UserWarning):
+    """Threads of a kernel access one element, at least one writes it, and nothing puts them in order."""
+
+
+class BarrierWarning(UserWarning):
+    """Threads of a block reach a barrier although others have left the kernel."""
+
+
+class IndexOverflowWarning(UserWarning):
+    """An index was computed in 32 bits and did not fit."""
+
+
+class UnwrittenReadWarning(UserWarning):
+    """A kernel reads elements that nobody has written."""
 
 
 class SampledResultWarning(UserWarning):

@@ -200,6 +200,8 @@ class HostSide:
         stream.last = work.name, work.site
         if done.launch is not None:
             self.launches.append(done.launch)
+            for message, kind in done.launch.warnings:
+                self.warn(message, kind, work.site)
         if done.copied is not None:
             self.copy_report = self.copy_report.plus(*done.copied)
         return done

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from gpusim_des.advice import Advice, KernelFacts, launch_advice
+from gpusim_des.errors import BarrierWarning, IndexOverflowWarning, RaceWarning, UnwrittenReadWarning
+from gpusim_des.functional.barriers import LeftBeforeBarrier
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.overflow import IndexOverflow
+from gpusim_des.functional.races import Race
+from gpusim_des.functional.unwritten import UnwrittenRead
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import LaunchConfig
 from gpusim_des.notebook import facts_table
+from gpusim_des.results import counters_to_plain
 from gpusim_des.source_view import SourceView
 from gpusim_des.trace import KernelTrace, Sample
 from gpusim_des.units import size
+
+Mistake = Race | LeftBeforeBarrier | IndexOverflow | UnwrittenRead
+
+_WARNINGS: dict[type[Mistake], type[Warning]] = {
+    Race: RaceWarning,
+    LeftBeforeBarrier: BarrierWarning,
+    IndexOverflow: IndexOverflowWarning,
+    UnwrittenRead: UnwrittenReadWarning,
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +47,49 @@ class Launch:
     """Arrays that are poison where a sample left out what the kernel would have written."""
     unsampled: str = ""
     """Why all blocks were executed, although a sample was asked for."""
+    races: tuple[Race, ...] = ()
+    """Races between threads that were found, the worst first; `Device.launch` says where it looks for them."""
+    unwritten_reads: tuple[UnwrittenRead, ...] = ()
+    """Places in the kernel that read elements which nobody had written."""
+
+    left_before_barriers: tuple[LeftBeforeBarrier, ...] = ()
+    """Barriers that threads reach although others of their block have left the kernel."""
+
+    index_overflows: tuple[IndexOverflow, ...] = ()
+    """Accesses with an index that was computed in 32 bits and did not fit."""
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """Everything in the kernel that a GPU would not tell and may compute wrongly, the worst first.
+
+        Races in which all write the same value come last, in `races` only: they are against the rules, and harmless.
+        """
+        return (
+            *(race for race in self.races if not race.equal_values),
+            *self.left_before_barriers,
+            *self.index_overflows,
+            *self.unwritten_reads,
+        )
+
+    @property
+    def warnings(self) -> tuple[tuple[str, type[Warning]], ...]:
+        """What the launch warns of: the worst mistake of each kind, and how many more there are."""
+        kinds: dict[type[Warning], list[Mistake]] = {}
+        for mistake in self.mistakes:
+            kinds.setdefault(_WARNINGS[type(mistake)], []).append(mistake)
+        return tuple(
+            (
+                f"kernel {self.name!r}: {found[0]}"
+                + (f"\nand {len(found) - 1} more in launch.mistakes" * (len(found) > 1)),
+                kind,
+            )
+            for kind, found in kinds.items()
+        )
+
+    def __str__(self) -> str:
+        head = f"kernel {self.name!r}, grid {self.config.grid}, block {self.config.block}"
+        parts = [head, self.notice, *map(str, self.mistakes), self.counters.summary()]
+        return "\n".join(part for part in parts if part)
 
     gpu: GPU | None = field(default=None, repr=False)
     """The GPU that it was launched on."""
@@ -109,6 +168,19 @@ class Launch:
         title = f"{self.name}, launched" if self.gpu is None else f"{self.name}, launched on {self.gpu.title}"
         captured = "It went into a graph and has not run." if self.captured else ""
         return facts_table(title, facts, [note for note in (captured, self.notice) if note])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the launch and what it counted as plain data that JSON can hold; times are `Simulation.to_dict`'s."""
+        return {
+            "name": self.name,
+            "grid": list(self.config.grid),
+            "block": list(self.config.block),
+            "registers": self.trace.registers,
+            "shared_bytes": self.trace.shared_bytes,
+            "vectorized": self.vectorized,
+            "notice": self.notice,
+            "counters": counters_to_plain(self.counters),
+        }
 
     @property
     def sample(self) -> Sample | None:

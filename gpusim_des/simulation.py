@@ -5,13 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from typing import Any, get_args
 
 from gpusim_des.advice import Advice, program_advice
+from gpusim_des.errors import ReadError
 from gpusim_des.functional.counters import Counters
 from gpusim_des.launched import Launch
 from gpusim_des.notebook import facts_table, paragraphs, rows_table
+from gpusim_des.results import (
+    FORMAT,
+    LARGEST_FILE,
+    VERSION,
+    Row,
+    RowKind,
+    check_document,
+    check_timeline,
+    counters_from_plain,
+    counters_to_plain,
+    from_plain,
+    load_document,
+    rows_of,
+    save_document,
+    to_plain,
+)
 from gpusim_des.source_view import SourceView
 from gpusim_des.timeline import FS_PER_S, KernelTiming, Operation, Overlap, Timeline, WaitStep, overlap, why
+from gpusim_des.timing.choice import Played
 from gpusim_des.units import duration, size
 
 MOST_SHOWN = 20
@@ -29,12 +48,16 @@ class Simulation:
     engine
         The engine that ran: ``"simpy"`` or ``"compiled"``.
     launches
-        The launches of its kernels, by their numbers; empty where traces were played without a device.
+        The launches of its kernels, by their numbers; empty where traces were played without a device, and in a loaded
+        result.
+    counters
+        What these launches counted; in a loaded result as well.
     """
 
     timeline: Timeline
     engine: str
     launches: tuple[Launch, ...] = field(default=(), compare=False, repr=False)
+    counters: tuple[Counters, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def seconds(self) -> float:
@@ -184,3 +207,121 @@ class Simulation:
         from gpusim_des.report import save_report  # noqa: PLC0415 - views load only when something is drawn
 
         return save_report(self, folder)
+
+    # Results as data ------------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data that JSON can hold; `from_dict` makes a simulation of it again.
+
+        Raises
+        ------
+        ReadError
+            For numbers that JSON does not have; no simulation has any.
+        """
+        return {"format": FORMAT, "version": VERSION, **self._content()}
+
+    def _content(self) -> dict[str, Any]:
+        return {
+            "engine": self.engine,
+            "timeline": to_plain(self.timeline, Timeline),
+            "counters": [counters_to_plain(c) for c in self.counters],
+        }
+
+    @staticmethod
+    def from_dict(data: dict[str, Any], name: str = "result") -> Simulation:
+        """Make a simulation of what `to_dict` returned; `name` stands in messages.
+
+        Raises
+        ------
+        ReadError
+            If the data are of another kind, of a newer version, or contradict themselves.
+        """
+        return _of_content(check_document(data, name), name)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the result as JSON, compressed if the name ends in ``.gz``; `load_result` reads it.
+
+        Views, `explain`, `overlap` and `why` say of the loaded result what they say of this one. The file appears whole
+        or not at all.
+
+        Raises
+        ------
+        FileNotFoundError
+            If the folder does not exist.
+        """
+        save_document(self._content(), path)
+
+    def to_rows(self, kind: RowKind = "kernels") -> list[Row]:
+        """Return rows for pandas or polars: dictionaries that all have the same keys.
+
+        ``"kernels"`` (figures, stalls as ``stall_…`` in warp-cycles, counters as ``counted_…``), ``"operations"``
+        (kernels and copies in their streams), ``"blocks"`` (with ``detail="sm"``) or ``"host"`` (calls). Units stand in
+        the names: ``_fs`` is femtoseconds.
+
+        Raises
+        ------
+        ValueError
+            For another kind.
+        """
+        return rows_of(self.timeline, kind, self.counters)
+
+
+def load_result(path: str | PathLike[str], *, max_bytes: int = LARGEST_FILE) -> Simulation:
+    """Read a result that `Simulation.save` wrote.
+
+    Parameters
+    ----------
+    path
+        The file, compressed or not.
+    max_bytes
+        Most bytes of JSON to read; a small compressed file can hold a very large one.
+
+    Raises
+    ------
+    ReadError
+        If the file is no result, was cut off, is of a newer version, too large, or contradicts itself.
+    FileNotFoundError
+        If there is no such file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import gpusim_des as gs
+    >>> @gs.block_kernel
+    ... def halve(blk, a):
+    ...     blk.store(a, blk.tx, blk.load(a, blk.tx) * np.float32(0.5))
+    >>> dev = gs.Device("tiny")
+    >>> launch = dev.launch(halve, 1, 32, dev.to_device(np.ones(32, np.float32)))
+    >>> sim = dev.simulate()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sim.save(f"{folder}/run.json.gz")
+    ...     gs.load_result(f"{folder}/run.json.gz") == sim
+    True
+    """
+    return _of_content(load_document(path, max_bytes=max_bytes), str(path))
+
+
+ENTRIES = ("engine", "timeline", "counters")
+"""What a result file holds beside its format and version."""
+
+
+def _of_content(content: dict[str, Any], name: str) -> Simulation:
+    for key in content:
+        if key not in ENTRIES:
+            raise ReadError(
+                f"{name}: unknown entry {ascii(key)[:40]}: a newer gpusim_des wrote it, or it was edited by "
+                "hand; install the newer one"
+            )
+    for key in ENTRIES:
+        if key not in content:
+            raise ReadError(f"{name}: no entry {key!r}: it was cut or edited; save the result again")
+    if content["engine"] not in get_args(Played):
+        raise ReadError(f"{name}: engine = {ascii(content['engine'])[:40]}: must be 'simpy' or 'compiled'")
+    timeline: Timeline = from_plain(content["timeline"], Timeline, f"{name}: timeline")
+    check_timeline(timeline, f"{name}: timeline")
+    counters = content["counters"]
+    if not isinstance(counters, list):
+        raise ReadError(f"{name}: counters = {ascii(counters)[:40]}: must be a list with an entry for each launch")
+    read = tuple(counters_from_plain(c, f"{name}: counters[{n}]") for n, c in enumerate(counters))
+    return Simulation(timeline, content["engine"], counters=read)

@@ -12,7 +12,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.timing.simulate import simulate
-from tests.benchmarks import engines
+from tests.benchmarks import checks, engines
 from tests.benchmarks.kernels import CASES, Case
 
 
@@ -41,6 +41,13 @@ def test_as_a_script_it_runs_the_sections_that_are_asked_for() -> None:
         [sys.executable, script, "--quick", "--only", "sms"], check=True, capture_output=True, text=True
     ).stdout
     assert [line.split()[:2] for line in said.splitlines()[-2:]] == [["16", "0"], ["32", "16"]]
+
+
+def test_checks_are_measured_on_kernels_without_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
+    results = checks.main(quick=True)
+    assert list(results) == [subject.name for subject in checks.SUBJECTS]
+    assert all(seconds > 0 for times in results.values() for seconds in times.values())
+    assert all(name in capsys.readouterr().out for name in list(results)[:1])
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

@@ -10,6 +10,8 @@ import gpusim_des as gs
 from gpusim_des.experiment import list_experiments, load
 from gpusim_des.gpu import list_gpus
 
+pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
+
 FOLDER = Path(__file__).resolve().parent.parent / "experiments"
 
 

@@ -11,6 +11,8 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.experiment import load
 
+pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
+
 both = pytest.mark.parametrize("gpu", ["tiny", pytest.param(None, marks=pytest.mark.slow)])
 """On the smallest GPU, and on the default one of each experiment."""
 

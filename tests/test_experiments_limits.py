@@ -10,6 +10,8 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.experiment import load
 
+pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
+
 
 def rows(table: gs.Comparison, section: int) -> dict[str, gs.ComparisonRow]:
     """Rows of a section of a comparison, by label."""

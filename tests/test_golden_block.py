@@ -84,7 +84,7 @@ def shape(size: int | list[int]) -> int | tuple[int, ...]:
     return tuple(size) if isinstance(size, list) else size
 
 
-def run_published(run: dict[str, Any]) -> tuple[gs.Launch, dict[str, np.ndarray[Any, Any]]]:
+def run_published(run: dict[str, Any], races: Any = "shared") -> tuple[gs.Launch, dict[str, np.ndarray[Any, Any]]]:
     dev = gs.Device("h100-sxm")
     host: dict[str, np.ndarray[Any, Any]] = {
         name: np.array([RULES[rule](k) for k in range(length)]).astype(TYPES[code])
@@ -93,9 +93,8 @@ def run_published(run: dict[str, Any]) -> tuple[gs.Launch, dict[str, np.ndarray[
     arrays = {name: dev.to_device(values) for name, values in host.items()}
     scalars = {name: TYPES[value] if name == "dt" else value for name, value in run["scalars"].items()}
     kernel = published_kernel(run["kernel"], [*arrays, *scalars])
-    launch = dev.launch(
-        kernel, shape(run["grid"]), shape(run["block"]), *arrays.values(), *scalars.values(), count="declared"
-    )
+    arguments = (*arrays.values(), *scalars.values())
+    launch = dev.launch(kernel, shape(run["grid"]), shape(run["block"]), *arguments, count="declared", races=races)
     return launch, {name: dev.to_host(array) for name, array in arrays.items()}
 
 

@@ -1,8 +1,8 @@
 """Hand-checkable counters for kernels in thread style, and where this executor differs from them on purpose.
 
 The reference lists for every kernel its statements, one counted line each, and for every run its counters and
-checksums. Its race counts are left out. `DIFFERENCES` lists every column in which this executor is right and the
-reference is not, or where both are possible, with the value that is right here and the reason.
+checksums; `test_golden_races` has its race counts. `DIFFERENCES` lists every column in which this executor is right
+and the reference is not, or where both are possible, with the value that is right here and the reason.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_published(
-    run: dict[str, Any], folder: Path, *, vectorize: bool
+    run: dict[str, Any], folder: Path, *, vectorize: bool, races: Any = "shared"
 ) -> tuple[gs.Launch, dict[str, np.ndarray[Any, Any]]]:
     dev = gs.Device("h100-sxm")
     host: dict[str, np.ndarray[Any, Any]] = {
@@ -162,6 +162,7 @@ def run_published(
         *scalars.values(),
         count="lines",
         vectorize=vectorize,
+        races=races,
     )
     return launch, {name: dev.to_host(array) for name, array in arrays.items()}
 

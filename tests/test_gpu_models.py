@@ -14,8 +14,9 @@ from gpusim_des.gpu.load import models_folder
 from gpusim_des.gpu.schema import ALL_KEYS
 
 SHIPPED = (
-    *("a100-sxm-80gb", "b200", "c1060", "c2050", "h100-pcie", "h100-sxm", "h200-sxm"),
-    *("k20c", "rtx-3090", "rtx-4090", "t4", "tiny", "v100-sxm2"),
+    *("a100-sxm-40gb", "a100-sxm-80gb", "b200", "c1060", "c2050", "gh200", "h100-pcie", "h100-sxm", "h200-sxm"),
+    *("h800-pcie", "k20c", "l40", "rtx-2070", "rtx-2080-ti", "rtx-3090", "rtx-4090", "rtx-a6000", "t4", "tiny"),
+    *("titan-v", "v100-pcie", "v100-sxm2"),
 )
 TINY = (models_folder() / "tiny.toml").read_text(encoding="utf-8")
 
@@ -47,7 +48,16 @@ def test_a_lone_load_from_dram_takes_its_latency(name: str) -> None:
         ("h100-pcie", 114, 1_755_000_000, 2_039_000_000_000, 52_428_800),
         ("h200-sxm", 132, 1_980_000_000, 4_800_000_000_000, 52_428_800),
         ("a100-sxm-80gb", 108, 1_410_000_000, 2_039_000_000_000, 41_943_040),
+        ("a100-sxm-40gb", 108, 1_410_000_000, 1_555_200_000_000, 41_943_040),
+        ("h800-pcie", 114, 1_755_000_000, 2_039_000_000_000, 52_428_800),
+        ("gh200", 132, 1_980_000_000, 4_022_000_000_000, 52_428_800),
         ("v100-sxm2", 80, 1_530_000_000, 898_000_000_000, 6_291_456),
+        ("v100-pcie", 80, 1_380_000_000, 898_000_000_000, 6_291_456),
+        ("titan-v", 80, 1_455_000_000, 652_800_000_000, 4_718_592),
+        ("l40", 142, 2_490_000_000, 864_000_000_000, 100_663_296),
+        ("rtx-a6000", 84, 1_800_000_000, 768_096_000_000, 6_291_456),
+        ("rtx-2080-ti", 68, 1_545_000_000, 616_000_000_000, 5_767_168),
+        ("rtx-2070", 36, 1_620_000_000, 448_000_000_000, 4_194_304),
         ("rtx-4090", 128, 2_520_000_000, 1_008_000_000_000, 75_497_472),
         ("rtx-3090", 82, 1_695_000_000, 936_000_000_000, 6_291_456),
         ("t4", 40, 1_590_000_000, 320_000_000_000, 4_194_304),
@@ -80,10 +90,19 @@ def test_h100_by_hand() -> None:
         # int, fp32, fp64, fp16, conversion, sfu, branch: cycles that a warp occupies its pipe
         ("h100-sxm", [2, 1, 2, 1, 2, 8, 1]),
         ("a100-sxm-80gb", [2, 2, 4, 1, 2, 8, 1]),
+        ("a100-sxm-40gb", [2, 2, 4, 1, 2, 8, 1]),
+        ("gh200", [2, 1, 2, 1, 2, 8, 1]),
+        ("h800-pcie", [2, 1, 2, 1, 2, 8, 1]),
         ("v100-sxm2", [2, 2, 4, 2, 8, 8, 1]),
+        ("v100-pcie", [2, 2, 4, 2, 8, 8, 1]),
+        ("titan-v", [2, 2, 4, 2, 8, 8, 1]),
         ("rtx-4090", [2, 1, 16, 2, 2, 8, 1]),
         ("rtx-3090", [2, 1, 16, 2, 2, 8, 1]),
+        ("l40", [2, 1, 16, 2, 2, 8, 1]),
+        ("rtx-a6000", [2, 1, 16, 2, 2, 8, 1]),
         ("t4", [2, 2, 16, 2, 8, 8, 1]),
+        ("rtx-2080-ti", [2, 2, 16, 2, 8, 8, 1]),
+        ("rtx-2070", [2, 2, 16, 2, 8, 8, 1]),
         ("b200", [2, 1, 2, 2, 2, 8, 1]),
         ("k20c", [1, 1, 2, 1, 4, 4, 1]),
         ("c2050", [2, 2, 2, 2, 2, 8, 2]),
@@ -97,7 +116,7 @@ def test_issue_intervals(name: str, intervals: list[int]) -> None:
 
 def test_consumer_chips_and_fermi_share_fp64_units() -> None:
     shared = {name for name in SHIPPED if load_gpu(name).pipe("fp64").shared_by_sm}
-    assert shared == {"rtx-3090", "rtx-4090", "t4", "c2050"}
+    assert shared == {"rtx-2070", "rtx-2080-ti", "rtx-3090", "rtx-4090", "rtx-a6000", "l40", "t4", "c2050"}
 
 
 def test_what_the_host_side_of_old_chips_lacks() -> None:
@@ -117,8 +136,10 @@ def test_old_chips_hold_blocks_of_256_threads_by_their_warp_slots(name: str, blo
     assert occupancy(load_gpu("c1060"), threads=256, registers=32).blocks_per_sm == 2
 
 
-def test_granules_of_t4_are_twice_as_large() -> None:
-    assert {name for name in SHIPPED if load_gpu(name).dram_granule_bytes == 64} == {"t4"}
+def test_granules_of_gddr6_are_twice_as_large() -> None:
+    """Measured on a T4, assumed for the others; GDDR6X and HBM have 32 bytes."""
+    gddr6 = {"t4", "rtx-2070", "rtx-2080-ti", "rtx-a6000", "l40"}
+    assert {name for name in SHIPPED if load_gpu(name).dram_granule_bytes == 64} == gddr6
     assert load_gpu("t4").granule_fs("read") == 3_764_706  # 64 B × 16 / 272 GB/s
 
 
@@ -254,16 +275,16 @@ def test_channel_bandwidth_may_be_rounded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("h100_sxm", r"there is no GPU model 'h100_sxm': did you mean 'h100-sxm'\?; known: a100-sxm-80gb, b200,"),
+        ("h100_sxm", r"there is no GPU model 'h100_sxm': did you mean 'h100-sxm'\?; known: a100-sxm-40gb,"),
         ("RTX4090", r"did you mean 'rtx-4090'\?"),
-        ("a100", r"did you mean 'a100-sxm-80gb'\?"),
-        ("A100", r"did you mean 'a100-sxm-80gb'\?"),
-        ("a100-sxm", r"did you mean 'a100-sxm-80gb'\?"),
+        ("a100", r"did you mean 'a100-sxm-40gb' or 'a100-sxm-80gb'\?"),
+        ("A100", r"did you mean 'a100-sxm-40gb' or 'a100-sxm-80gb'\?"),
+        ("a100-sxm", r"did you mean 'a100-sxm-40gb' or 'a100-sxm-80gb'\?"),
         ("h200", r"did you mean 'h200-sxm'\?"),
         ("H100", r"did you mean 'h100-sxm' or 'h100-pcie'\?"),
         ("3090", r"did you mean 'rtx-3090'\?"),
         ("H10-SXM", r"did you mean 'h100-sxm'\?"),
-        ("zzz", r"there is no GPU model 'zzz': known: a100-sxm-80gb,.*path that ends in \.toml"),
+        ("zzz", r"there is no GPU model 'zzz': known: a100-sxm-40gb,.*path that ends in \.toml"),
         ("nowhere/gpu.toml", r"there is no GPU model file 'nowhere/gpu.toml'; shipped models: a100"),
         (Path("nowhere"), r"there is no GPU model file 'nowhere'"),
         (7, r"load_gpu\(7\): give a name"),

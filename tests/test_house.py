@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "gpusim_des"
 
 FLOORS = {
     "errors": 0,
+    "version": 0,
     "units": 0,
     "grid": 0,
     "spill": 0,
@@ -24,6 +25,7 @@ FLOORS = {
     "analytic": 2,
     "advice": 3,
     "views": 3,
+    "results": 4,
     "simulation": 4,
     "source_html": 3,
     "source_view": 4,
@@ -38,12 +40,15 @@ FLOORS = {
     "device_streams": 4,
     "device": 4,
     "readers": 4,
-    "launch": 5,
+    "silicon": 4,
+    "launch_on_arrays": 5,
+    "sweeps": 5,
     "cuda": 5,
     "latency_hiding": 5,
     "experiment": 5,
     "occupancy_report": 5,
     "occupancy_command": 5,
+    "commands": 5,
     "cli": 5,
     "__init__": 5,
     "__main__": 6,
@@ -110,6 +115,9 @@ def test_libraries_stay_in_their_rooms(path: Path) -> None:
         library = name.split(".")[0]
         if library == "simpy":
             assert room(path) == "timing"
+        if library in ("joblib", "cloudpickle", "distributed"):
+            assert room(path) == "sweeps"
+            assert inside, f"{path}: {library} is imported inside functions only"
         if library == "numba":
             assert path.name.startswith("compiled")
         if library == "matplotlib":

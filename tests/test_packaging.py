@@ -61,6 +61,10 @@ def test_wheel(tmp_path: Path) -> None:
     )
     assert "NVIDIA H100 SXM5" in said.stdout
     said = subprocess.run(
+        [python.parent / "gpusim-des", "validate", "--list"], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert "pchase_v100" in said.stdout
+    said = subprocess.run(
         [python.parent / "gpusim-des", "experiment", "list"], check=True, capture_output=True, text=True, cwd=tmp_path
     )
     assert [line.split()[0] for line in said.stdout.splitlines()] == sorted(

@@ -52,7 +52,7 @@ def test_the_table_is_the_one_that_the_demo_prints(tmp_path: Path, capsys: pytes
 
 
 def test_the_mistake_is_found_as_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    section = README[README.index("## Find my mistake: performance") :].partition("\n## ")[0]
+    section = README[README.index("### Is it fast?") :].partition("\n## ")[0]
     code, advice, source = re.findall(r"```(?:py)?\n(.*?)```", section, flags=re.DOTALL)
     script = tmp_path / "example.py"
     script.write_text(code)

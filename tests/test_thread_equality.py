@@ -17,6 +17,8 @@ from gpusim_des.launched import Launch
 from tests.random_kernels import random_kernel
 from tests.thread_modules import module_of
 
+pytestmark = pytest.mark.filterwarnings("ignore::gpusim_des.IndexOverflowWarning")  # random numbers wrap
+
 LENGTH = 50
 """Elements of the input arrays."""
 
@@ -28,7 +30,9 @@ def load_kernel(source: str, folder: Path) -> Any:
     return module_of(source, folder).kern
 
 
-def run(kernel: Any, grid: Any, block: Any, *, vectorize: bool, count: Any) -> tuple[list[Any], Launch]:
+def run(
+    kernel: Any, grid: Any, block: Any, *, vectorize: bool, count: Any, races: Any = "shared"
+) -> tuple[list[Any], Launch]:
     """Run a random kernel on fixed inputs; returns all arrays afterwards and the launch."""
     threads = int(np.prod(grid) * np.prod(block))
     rng = np.random.default_rng(7)
@@ -49,7 +53,7 @@ def run(kernel: Any, grid: Any, block: Any, *, vectorize: bool, count: Any) -> t
         np.zeros(16, np.int32),
     ]
     arrays = [dev.to_device(x) for x in (*inputs, *outputs)]
-    launch = dev.launch(kernel, grid, block, *arrays, LENGTH, vectorize=vectorize, count=count)
+    launch = dev.launch(kernel, grid, block, *arrays, LENGTH, vectorize=vectorize, count=count, races=races)
     assert launch.vectorized is vectorize
     return [dev.to_host(x) for x in arrays], launch
 
@@ -75,6 +79,8 @@ def assert_both_ways_equal(kernel: Any, grid: Any, block: Any, count: Any = "aut
     for field in fields(reference.counters):
         mine, theirs = getattr(launch.counters, field.name), getattr(reference.counters, field.name)
         assert mine == theirs, f"{field.name}: {mine} vectorized, {theirs} interpreted"
+    for found in ("races", "unwritten_reads", "left_before_barriers", "index_overflows"):
+        assert getattr(launch, found) == getattr(reference, found)
     assert_equal_traces(launch, reference)
 
 

@@ -13,7 +13,7 @@ from gpusim_des.cuda.streams import Stream
 from gpusim_des.device import Device
 from gpusim_des.errors import DeviceMemoryError
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.launch import refuse_views_of_one_array
+from gpusim_des.launch_on_arrays import refuse_views_of_one_array
 
 
 class _Wrapped:

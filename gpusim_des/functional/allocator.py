@@ -86,6 +86,7 @@ class DeviceMemory:
         self._holes[hole : hole + 1] = [(used_end, end)] if used_end < end else []
         self.mallocs += 1
         array = DeviceArray(sizes, kind, start, name or f"d{self.mallocs}", data, self)
+        array.unwritten = True if contents is None else None
         self._live[start] = array
         self._ends[start] = used_end
         self.used_bytes += needed

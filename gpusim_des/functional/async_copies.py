@@ -37,11 +37,13 @@ class _Copy:
     under_way: NDArray[np.bool_]
     """Threads that have not waited for it yet."""
 
-    def finish(self, done: NDArray[np.bool_]) -> None:
-        """Write what these threads copied."""
+    def finish(self, done: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Write what these threads copied; returns block, element and thread of each."""
         row, thread = np.nonzero(done)
-        self.target.data[row, self.index[row, thread]] = self.values[row, thread]
+        where = self.index[row, thread]
+        self.target.data[row, where] = self.values[row, thread]
         self.under_way = self.under_way & ~done
+        return row, where, thread
 
 
 class AsyncCopies:
@@ -70,6 +72,8 @@ class AsyncCopies:
         machine = self._machine
         if not machine.lanes(mask).any():
             return -1
+        machine.watch.access(OpClass.ASYNC_COPY, ends.source, ends.origin, mask, site)
+        machine.watch.start_copy(ends.target, ends.to, mask, site)
         read = machine.cost(OpClass.ASYNC_COPY, ends.source, ends.origin, mask, site)
         written = machine.cost(OpClass.SHARED_STORE, ends.target, ends.to, mask, site)
         assert read.quarter_cycles is not None
@@ -95,7 +99,7 @@ class AsyncCopies:
         for copy in self._copies:
             done = copy.under_way & on & (copy.group < self._commits - number)
             if done.any():
-                copy.finish(done)
+                machine.watch.finish_copy(copy.target, *copy.finish(done))
                 made.append(copy.event if done.all() else np.where(done, np.int32(copy.event), np.int32(-1)))
         self._copies = [copy for copy in self._copies if copy.under_way.any()]
         machine.instruction(OpClass.ASYNC_WAIT, mask, (*producers, *made), site)

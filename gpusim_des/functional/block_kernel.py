@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gpusim_des.errors import KernelError, MaskError
-from gpusim_des.functional import instructions, provenance
+from gpusim_des.errors import BoundsError, KernelError, MaskError
+from gpusim_des.functional import instructions, overflow, provenance
 from gpusim_des.functional.block_copies import AsynchronousCopies
 from gpusim_des.functional.block_tensor import TensorCores
 from gpusim_des.functional.branch_mask import BranchMask
@@ -22,6 +22,7 @@ from gpusim_des.functional.lanes import Lanes, cast, joint_producers, values_of,
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
+from gpusim_des.functional.races import Remedies
 from gpusim_des.functional.source import Site, caller
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import OpClass
@@ -41,6 +42,8 @@ class KernelFunction:
     """How the kernel is written, for messages."""
     guard = "with a mask, for example mask={}"
     """How it keeps threads out of an access, for messages."""
+    remedies = Remedies()
+    """How it writes barriers, for messages."""
     takes_thread = True
     """The first parameter is the block, or the thread; the launch gives the others."""
 
@@ -279,7 +282,32 @@ class Block(AsynchronousCopies, TensorCores):
                 )
             shape = (int(np.prod(shape)),)
         values = [np.asarray(values_of(self._machine, part)) for part in parts]
-        flat = values[0]
+        wrapped = [over for part in parts for over in overflow.only(getattr(part, "overflow", ()), mask)]
+        told = [self._machine.watch.index_overflow(name, over, site) for over in wrapped]
+        try:
+            return self._flattened(verb, name, shape, values, mask, site, check=bool(told)), self._address(
+                parts, mask, site, in_global=in_global
+            )
+        except BoundsError as error:
+            if not told:
+                raise
+            raise BoundsError(f"{error}; {told[0]}") from None
+
+    def _flattened(
+        self,
+        verb: str,
+        name: str,
+        shape: tuple[int, ...],
+        values: list[Any],
+        mask: Mask,
+        site: Site,
+        *,
+        check: bool,
+    ) -> np.ndarray[Any, Any]:
+        """Row-major position of an index with these parts."""
+        flat: np.ndarray[Any, Any] = values[0]
+        if check and len(shape) == 1:
+            self._machine.check_bounds(verb, name, shape[0], flat, mask, site)
         if len(shape) > 1:  # each dimension by itself: an index beyond a row must not reach the next one
             for axis, (size, part) in enumerate(zip(shape, values, strict=True)):
                 where = f" of dimension {axis} (shape {shape})"
@@ -287,7 +315,7 @@ class Block(AsynchronousCopies, TensorCores):
             flat = flat.astype(np.int64)
             for size, part in zip(shape[1:], values[1:], strict=True):
                 flat = flat * size + part
-        return flat, self._address(parts, mask, site, in_global=in_global)
+        return flat
 
     def _address(self, parts: tuple[Any, ...], mask: Mask, site: Site, *, in_global: bool) -> Producers:
         """Count the arithmetic that makes an address of an index; returns what made it."""

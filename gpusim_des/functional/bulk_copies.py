@@ -73,6 +73,8 @@ class BulkCopies:
         self._machine = machine
         self._barriers: dict[str, SharedBarrier] = {}
         self._declared: NDArray[np.int32] = np.zeros(machine.shape[0], np.int32)
+        self._watched: dict[tuple[str, int, int], list[tuple[SharedArray, int, int]]] = {}
+        """Copies that were counted and not yet waited for, by barrier, block in flight and phase."""
 
     def barrier(self, name: Any, site: Site) -> SharedBarrier:
         """Return the barrier of this name, made at the first call: 8 bytes of shared memory."""
@@ -135,6 +137,7 @@ class BulkCopies:
         machine, source = self._machine, started.source
         if not len(started.rows):
             return
+        self._watch(started, site)
         size = source.dtype.itemsize
         begin = source.address + started.origin * size
         first, last = begin // SECTOR_BYTES, (begin + started.elements * size - 1) // SECTOR_BYTES
@@ -153,6 +156,22 @@ class BulkCopies:
         operand[warps] = started.barrier.numbers[started.rows] * PHASES + started.phases % PHASES
         cost = AccessCost(quarters, coalescing.Sectors(counts, numbers, lines))
         machine.instruction(OpClass.BULK_COPY, mask, producers, site, operand, cost)
+
+    def _watch(self, started: Started, site: Site) -> None:
+        """Tell the machine's watch which elements are read, and on their way."""
+        machine, size = self._machine, started.source.dtype.itemsize
+        for n in np.unique(started.elements).tolist():
+            some = started.elements == n
+            on, ends = np.zeros(machine.shape, bool), np.zeros((2, *machine.shape), np.int64)
+            where = started.rows[some], started.threads[some]
+            on[where], ends[0][where], ends[1][where] = True, started.origin[some], started.to[some]
+            machine.watch.access(OpClass.BULK_COPY, started.source, ends[0], on, site, n * size)
+            machine.watch.start_copy(started.target, ends[1], on, site, n)
+        for row, phase, begin, n in zip(
+            *(part.tolist() for part in (started.rows, started.phases, started.to, started.elements)), strict=True
+        ):
+            key = started.barrier.name, row, phase
+            self._watched.setdefault(key, []).append((started.target, begin, n))
 
     # Waits ----------------------------------------------------------------------------------------------------------
 
@@ -183,6 +202,10 @@ class BulkCopies:
         """Count a wait for these phases; lanes of a warp in different phases take turns, the earliest first."""
         machine = self._machine
         rest = on = machine.everyone(mask)
+        for key in np.unique(np.nonzero(on)[0] << _ROW_SHIFT | phases[on]).tolist():
+            row, phase = divmod(key, 1 << _ROW_SHIFT)
+            for target, begin, n in self._watched.pop((barrier.name, row, phase), ()):
+                machine.watch.finish_copy(target, np.full(n, row), begin + np.arange(n), None)
         numbers = np.repeat(barrier.numbers, machine.config.warps_per_block) * PHASES
         late = np.iinfo(np.int32).max
         while rest.any():

@@ -12,6 +12,21 @@ from gpusim_des.functional.source import Site
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 
 
+def outside(
+    index: NDArray[Any], size: int, mask: NDArray[np.bool_] | None, shape: tuple[int, int]
+) -> NDArray[np.bool_] | None:
+    """Active threads whose index is outside 0…size - 1; ``None``: there are none.
+
+    >>> outside(np.array([[3, -1, 4]]), 4, np.array([[True, False, True]]), (1, 3))
+    array([[False, False,  True]])
+    """
+    if index.size and index.min() >= 0 and index.max() < size:
+        return None
+    bad = np.broadcast_to((index < 0) | (index >= size), shape)
+    bad = bad if mask is None else bad & mask
+    return bad if bad.any() else None
+
+
 def out_of_bounds(
     access: str,
     size: int,
@@ -39,17 +54,48 @@ def out_of_bounds(
     )
 
 
+class UnreachedBarrierError(DeadlockError):
+    """A barrier that a part of a block only reaches; `block` is its number."""
+
+    def __init__(self, message: str, block: int) -> None:
+        super().__init__(message)
+        self.block = block
+
+
 def barrier_not_reached(
-    kernel_name: str, site: Site, there: NDArray[np.bool_], config: LaunchConfig, block: int
-) -> DeadlockError:
-    """Error of a barrier that only some threads of a block reach; `there` has one entry per thread."""
+    kernel_name: str, site: Site, there: NDArray[np.bool_], config: LaunchConfig, block: int, elsewhere: str = ""
+) -> UnreachedBarrierError:
+    """Error of a barrier that only some threads of a block reach; `there` has one entry per thread.
+
+    `elsewhere` says where the others are, if that is known.
+    """
     away = np.flatnonzero(~there)
     warps = sorted({int(t) // WARP_SIZE for t in away})
-    return DeadlockError(
+    others = elsewhere or f"(warps {ranges(warps)}, first thread {int(away[0])})"
+    one_place = " at the same place" if elsewhere else ""
+    return UnreachedBarrierError(
         f"{kernel_name}: block {config.grid.at(block)} waits forever at the barrier in {site}: "
-        f"{len(away)} of {len(there)} threads never reach it (warps {_ranges(warps)}, first thread "
-        f"{int(away[0])}); a barrier must be reached by all threads of the block, so move it out of the branch"
+        f"{len(away)} of {len(there)} threads never reach it {others}; a barrier must be reached by all threads of the "
+        f"block{one_place}, so move it out of the branch",
+        block,
     )
+
+
+def places_of(waiting: list[tuple[int, Site, bool]], left: list[int]) -> str:
+    """Say where the threads of a block are: number, position, and whether in a later iteration of the first position.
+
+    >>> at = Site("k.py", 14), Site("k.py", 18)
+    >>> places_of([(0, at[0], False), (1, at[0], False), (2, at[1], False)], [4])
+    '(threads 0-1 wait in line 14, threads 2 in line 18; threads 4 have ended)'
+    """
+    groups: dict[str, list[int]] = {}
+    for number, site, later in waiting:
+        groups.setdefault(f"in line {site.line}{' of another iteration' if later else ''}", []).append(number)
+    parts = [
+        f"threads {_some(numbers)} {'wait ' * (not k)}{where}" for k, (where, numbers) in enumerate(groups.items())
+    ]
+    gone = f"; threads {_some(left)} have ended" if left else ""
+    return f"({', '.join(parts)}{gone})"
 
 
 def writes_to_host(kernel_name: str, site: Site, target: object) -> KernelError:
@@ -104,7 +150,7 @@ def part_of_a_warp(access: str, config: LaunchConfig, block: int, warp: int, the
     )
     return KernelError(
         f"{access}: mma needs all {WARP_SIZE} lanes of a warp: {_warp_at(config, block, warp)} has {len(on)} "
-        f"(lanes {_ranges(on)}); {remedy}"
+        f"(lanes {ranges(on)}); {remedy}"
     )
 
 
@@ -160,10 +206,10 @@ def _warp_at(config: LaunchConfig, block: int, warp: int) -> str:
     return f"warp {warp} of block {config.grid.at(block)}"
 
 
-def _ranges(numbers: list[int]) -> str:
+def ranges(numbers: list[int]) -> str:
     """Shorten ascending numbers.
 
-    >>> _ranges([0, 1, 2, 3, 7])
+    >>> ranges([0, 1, 2, 3, 7])
     '0-3, 7'
     """
     parts: list[list[int]] = []
@@ -173,3 +219,13 @@ def _ranges(numbers: list[int]) -> str:
         else:
             parts.append([n])
     return ", ".join("-".join(str(n) for n in p) for p in parts)
+
+
+def _some(numbers: list[int]) -> str:
+    """Shorten ascending numbers to a few.
+
+    >>> _some([1, 3, 5, 7, 9, 11]), _some([1, 2, 5])
+    ('1, 3, 5, … (6 of them)', '1-2, 5')
+    """
+    parts = ranges(numbers).split(", ")
+    return ", ".join(parts) if len(parts) <= 4 else f"{', '.join(parts[:3])}, … ({len(numbers)} of them)"

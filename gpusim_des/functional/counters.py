@@ -99,6 +99,10 @@ class Counters:
     divergent_branches: int = 0
     """Warps whose lanes went both ways at a branch."""
     shared_bytes_per_block: int = 0
+    races: int = 0
+    """Accesses that race with an earlier one (`Launch.races`)."""
+    equal_value_races: int = 0
+    """Writes that race with a write of the same value, beside ``races``."""
     idle_warps: int = 0
     """Warps that loaded data and never computed with any, in blocks in which other warps did."""
     idle_warp_instructions: int = 0
@@ -264,5 +268,7 @@ class Counters:
             ("branches", f"{self.branches:,}"),
             ("divergent branches", f"{self.divergent_branches:,}"),
             ("shared bytes per block", f"{self.shared_bytes_per_block:,}"),
+            ("races", f"{self.races:,}"),
+            ("equal value races", f"{self.equal_value_races:,}"),
         ]
         return "\n".join(f"{name:<27}{value:>14}" for name, value in rows)

@@ -10,13 +10,18 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional.accounting import DistinctSectors
 from gpusim_des.functional.array_use import ArrayUses
+from gpusim_des.functional.barriers import LeftBeforeBarrier
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.event import TooLong
 from gpusim_des.functional.kernel_source import NotVectorizable
 from gpusim_des.functional.lanes import BlocksDisagree
 from gpusim_des.functional.left_out import LeftOut
 from gpusim_des.functional.machine import Machine
+from gpusim_des.functional.overflow import IndexOverflow
+from gpusim_des.functional.races import Race
 from gpusim_des.functional.recorder import record
+from gpusim_des.functional.reports import Reports
+from gpusim_des.functional.unwritten import UnwrittenRead
 from gpusim_des.trace import KernelTrace, OpClass
 
 
@@ -52,6 +57,9 @@ class ExecutedBlocks:
     ----------
     counters, uses, trace
         What they counted, which arrays they used, what their warps did.
+    races, unwritten, left, overflows
+        Which accesses raced, which read what nobody had written, which barriers threads had left before, which indices
+        wrapped.
     """
 
     def __init__(
@@ -68,6 +76,10 @@ class ExecutedBlocks:
         self.trace = trace
         self.at_once = at_once
         self.left_out = left_out
+        self.races: Reports[Race] = Reports()
+        self.unwritten: Reports[UnwrittenRead] = Reports()
+        self.left: Reports[LeftBeforeBarrier] = Reports()
+        self.overflows: Reports[IndexOverflow] = Reports()
         self._check = check
         self._touched = DistinctSectors()
         self._stored = DistinctSectors()
@@ -145,3 +157,7 @@ class ExecutedBlocks:
                 self._stored.add_all(event.sectors.numbers for event in stores if event.sectors is not None)
             self.uses.join(machine.uses)
             self.left_out.note(machine)
+            self.races.join(machine.watch.races)
+            self.unwritten.join(machine.watch.unwritten.found)
+            self.left.join(machine.watch.left)
+            self.overflows.join(machine.watch.overflows)

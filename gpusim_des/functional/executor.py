@@ -12,6 +12,7 @@ from gpusim_des.errors import KernelError, LaunchError
 from gpusim_des.functional.argument_roles import roles
 from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.array_view import base_of
+from gpusim_des.functional.barriers import LeftBeforeBarrier
 from gpusim_des.functional.block_kernel import Block, BlockKernel, KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.executed_blocks import ExecutedBlocks, Runner
@@ -19,9 +20,13 @@ from gpusim_des.functional.kernel_source import NotVectorizable
 from gpusim_des.functional.left_out import LeftOut
 from gpusim_des.functional.machine import Counting, Machine
 from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.overflow import IndexOverflow
+from gpusim_des.functional.races import Race, worst_first
 from gpusim_des.functional.sampling import Sampler, SampleSize
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.thread_kernel import ThreadKernel, ThreadRunner
+from gpusim_des.functional.unwritten import UnwrittenRead
+from gpusim_des.functional.watch import LaunchWatch, RaceCheck
 from gpusim_des.functional.watched import Watched
 from gpusim_des.grid import LaunchConfig
 from gpusim_des.trace import KernelTrace, OpClass
@@ -59,6 +64,11 @@ class Executed(NamedTuple):
     """What has to be said of arrays that it read."""
     unsampled: str = ""
     """Why all blocks were executed, where a sample was asked for."""
+    races: tuple[Race, ...] = ()
+    """The worst first."""
+    unwritten_reads: tuple[UnwrittenRead, ...] = ()
+    left_before_barriers: tuple[LeftBeforeBarrier, ...] = ()
+    index_overflows: tuple[IndexOverflow, ...] = ()
 
 
 def execute(
@@ -75,12 +85,14 @@ def execute(
     watched: Watched | None = None,
     sampling: Sampling | None = None,
     watch_writes: bool = False,
+    races: RaceCheck = "shared",
 ) -> Executed:
     """Run all blocks of a launch, or a sample of them; `progress` hears how many of how many blocks are done.
 
     Where blocks execute more than memory should hold, fewer run at a time (see `ExecutedBlocks`). `watch_writes`: some
-    array lacks what a sampled launch left out, and this launch may fill it in.
+    array lacks what a sampled launch left out, and this launch may fill it in. `races`: where to look for races.
     """
+    watch = LaunchWatch(races, kernel.remedies)
     trace = KernelTrace(kernel.name, config, registers=registers, assumptions=assumptions)
     bases = {name: base_of(value) for name, value in arguments.items()}
     names = {id(array): name for name, array in bases.items() if isinstance(array, DeviceArray)}
@@ -95,6 +107,7 @@ def execute(
             names=names,
             guard=kernel.guard,
             most_instructions=CHUNK_INSTRUCTIONS if len(blocks) > 1 else None,
+            watch=watch,
         )
         if watch_writes or sampling is not None:
             machine.uses.writes = []
@@ -128,14 +141,39 @@ def execute(
         left_out.fill()
     else:
         left_out.unreached(arguments, roles(kernel.function), executed.uses)
-        incomplete = tuple(names.get(id(array), array.name) for array in left_out.poison())
+        poisoned = left_out.poison()
+        for array in poisoned:
+            array.unwritten = None  # what is left out of them has a warning of its own
+        incomplete = tuple(names.get(id(array), array.name) for array in poisoned)
     trace.shared_bytes = shared_limits.dynamic + counters.shared_bytes_per_block
     notes = tuple(
         f"kernel {kernel.name!r} reads array {names.get(id(array), array.name)!r}, of which a sampled launch left out "
         "a part: what it read there may be poison"
         for array in left_out.read.values()
     )
-    return Executed(counters, trace, runner.vectorized, executed.uses, incomplete, notes, unsampled)
+    _settle(executed.uses, sampled=trace.sample is not None)
+    return Executed(
+        counters,
+        trace,
+        runner.vectorized,
+        executed.uses,
+        incomplete,
+        notes,
+        unsampled,
+        worst_first(executed.races),
+        tuple(executed.unwritten),
+        tuple(executed.left),
+        tuple(executed.overflows),
+    )
+
+
+def _settle(uses: ArrayUses, *, sampled: bool) -> None:
+    """Forget which elements were written where all were; of a sample, what it left out is known elsewhere."""
+    for use in uses:
+        if use.kind != "read":
+            if sampled:
+                use.array.unwritten = None
+            use.array.settle_written()
 
 
 def _accept(_: Machine) -> None:

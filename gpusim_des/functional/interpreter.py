@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from gpusim_des.errors import KernelError
+from gpusim_des.functional import complaints
 from gpusim_des.functional.bulk_copies import Started
 from gpusim_des.functional.copy_rules import Ends
 from gpusim_des.functional.kernel_source import Compiled
 from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.machine import Machine
-from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.neighbours import BlockState, Neighbours
 from gpusim_des.functional.operations import Dim, Thread
 from gpusim_des.functional.scalar_copies import BULK, Waited, count, meet
@@ -29,6 +30,9 @@ from gpusim_des.functional.scalar_steps import Key, Meeting, Step
 from gpusim_des.functional.source import UNKNOWN
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import OpClass
+
+Copies = dict[tuple[Key, int], tuple[SharedArray, int]]
+"""Where asynchronous copies go that are under way, by the step that started them and its thread."""
 
 
 class _Running:
@@ -108,8 +112,7 @@ def _run_all(threads: list[_Running], machine: Machine) -> dict[Key, Started | W
         meeting = next(meeting for _, meeting in waiting if meeting.key == first)
         results: list[Any] = [None for _ in together]
         if meeting.name == "barrier":
-            if len(together) < len(threads):
-                machine.barrier(_who([t.number for t in together], machine), (), meeting.site)  # refuses
+            _check_barrier(threads, together, machine, meeting)
             answer = barrier_answer([t.waits for t in together if t.waits is not None])
             results = [answer for _ in together]
         elif meeting.name in BULK:
@@ -120,6 +123,17 @@ def _run_all(threads: list[_Running], machine: Machine) -> dict[Key, Started | W
         for thread, result in zip(together, results, strict=True):
             thread.go_on(result)
     return bulk
+
+
+def _check_barrier(threads: list[_Running], together: list[_Running], machine: Machine, barrier: Meeting) -> None:
+    """Refuse a barrier that a part of the block reaches; threads that have returned may be missing."""
+    away = {t.number for t in threads if not (t.ended and t.runtime.left)} - {t.number for t in together}
+    if away:
+        waiting = [(t.number, t.waits.site, t.waits) for t in threads if t.waits is not None]
+        places = [(n, site, site == barrier.site and w.key != barrier.key) for n, site, w in waiting]
+        elsewhere = complaints.places_of(places, [t.number for t in threads if t.ended])
+        there, block = _who([t.number for t in together], machine)[0], int(machine.blocks[0])
+        raise complaints.barrier_not_reached(machine.kernel_name, barrier.site, there, machine.config, block, elsewhere)
 
 
 def _who(numbers: list[int], machine: Machine) -> np.ndarray[Any, Any]:
@@ -144,6 +158,8 @@ def _replay(threads: list[_Running], machine: Machine, bulk: dict[Key, Started |
         for step in thread.runtime.steps:
             together.setdefault(step.key, []).append((thread.number, step))
     events: dict[Key, int] = {}
+    machine.watch.replayed = {}
+    copies: Copies = {}
     for key in sorted(together):
         parts = together[key]
         numbers = [number for number, _ in parts]
@@ -160,7 +176,24 @@ def _replay(threads: list[_Running], machine: Machine, bulk: dict[Key, Started |
         if key in bulk:
             count(machine, bulk[key], mask, tuple(producers), step.site)
         else:
+            if step.op is OpClass.ASYNC_WAIT:
+                _arrive(machine, parts, copies)
+            elif step.target is not None:
+                copies.update({(key, number): (s.target, s.target_flat) for number, s in parts if s.target is not None})
             events[key] = _record(machine, step, parts, mask, tuple(producers))
+
+
+def _arrive(machine: Machine, parts: list[tuple[int, Step]], copies: Copies) -> None:
+    """Tell the machine's watch which copies have arrived when these threads have waited."""
+    arrived: dict[int, tuple[SharedArray, list[int], list[int]]] = {}
+    for number, step in parts:
+        for key in step.producers:
+            target, element = copies.pop((key, number))
+            _, elements, threads = arrived.setdefault(id(target), (target, [], []))
+            elements.append(element)
+            threads.append(number)
+    for target, elements, threads in arrived.values():
+        machine.watch.finish_copy(target, np.zeros(len(elements)), elements, threads)
 
 
 def _record(
@@ -173,6 +206,7 @@ def _record(
         taken[0, [number for number, s in parts if s.taken]] = True
         return machine.branch(taken, mask, producers, step.site)
     if step.op is OpClass.BARRIER:
+        machine.left = ~mask  # that they are not waiting elsewhere was checked when they ran
         return machine.barrier(mask, producers, step.site)
     if step.array is not None:
         return _access(machine, step, parts, mask, producers)
@@ -190,7 +224,12 @@ def _access(
     for number, s in parts:
         index[0, number], to[0, number] = s.flat, s.target_flat
     if step.target is None:
-        return machine.access(step.op, step.array, index, mask, producers, step.site)
+        values = step.value
+        if values is not None and step.op in {OpClass.GLOBAL_STORE, OpClass.SHARED_STORE}:
+            values = np.zeros(mask.shape, step.array.dtype)
+            for number, s in parts:
+                values[0, number] = s.value
+        return machine.access(step.op, step.array, index, mask, producers, step.site, values=values)
     assert isinstance(step.array, DeviceArray)
     ends = Ends(step.target, to, step.array, index)
     return machine.async_copies.count_copy(ends, mask, producers, step.site)

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError, MaskError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import instructions, provenance
+from gpusim_des.functional import instructions, overflow, provenance
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.poison import poison_of
 from gpusim_des.functional.provenance import Producers
@@ -61,7 +61,7 @@ class Lanes(NDArrayOperatorsMixin):
         the threads that loaded.
     """
 
-    __slots__ = ("machine", "mask", "producers", "product", "value")
+    __slots__ = ("bounds", "machine", "mask", "overflow", "producers", "product", "value")
 
     def __init__(self, machine: Machine, value: Any, producers: Producers = (), mask: Mask = None) -> None:
         self.machine = machine
@@ -70,6 +70,9 @@ class Lanes(NDArrayOperatorsMixin):
         self.mask = mask
         self.product: int | None = None
         """Event of the multiplication that made the value, if an addition may absorb it."""
+        self.bounds: overflow.Range | None = None
+        self.overflow: overflow.Overflows = ()
+        """What `overflow` finds out about the value."""
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -82,7 +85,9 @@ class Lanes(NDArrayOperatorsMixin):
         if target == self.dtype:
             return self
         ops = rules.conversion(self.dtype, target)
-        return self._counted(cast(self.value, target), ops, self.producers, within(self.machine, self.mask))
+        made = self._counted(cast(self.value, target), ops, self.producers, within(self.machine, self.mask))
+        made.overflow = self.overflow
+        return made
 
     def __repr__(self) -> str:
         return f"Lanes({self.value!r})"
@@ -114,6 +119,8 @@ class Lanes(NDArrayOperatorsMixin):
             made = self._result(result, contracted, mask)
         else:
             made = self._counted(result, ops, joint_producers(*lanes), mask)
+        if joint.kind == "i":
+            overflow.follow(name, joint, tuple(operands), made, mask, caller)
         if kwargs:
             return self._updated(made)
         if name == "multiply" and len(ops) == 1 and self.machine.counting == "auto" and joint.itemsize >= 4:
@@ -146,7 +153,9 @@ class Lanes(NDArrayOperatorsMixin):
                 return operand
             ops = rules.conversion(operand.dtype, dtype)
             mask = within(self.machine, operand.mask)
-            return self._counted(cast(operand.value, dtype), ops, operand.producers, mask)
+            made = self._counted(cast(operand.value, dtype), ops, operand.producers, mask)
+            made.overflow = operand.overflow
+            return made
         return cast(np.asarray(value), dtype)
 
     def _updated(self, new: Lanes) -> Lanes:
@@ -157,7 +166,9 @@ class Lanes(NDArrayOperatorsMixin):
         value = np.where(active, new.value, self.value)
         producers = provenance.merged(active, new.producers, self.producers, self.machine.shape)
         mask = None if self.mask is None or new.mask is None else self.mask | new.mask
-        return Lanes(self.machine, value, producers, mask)
+        made = Lanes(self.machine, value, producers, mask)
+        made.overflow = overflow.chosen(active, (new, self))
+        return made
 
     def _contract(self, ops: instructions.Sequence, lanes: list[Lanes], mask: Mask) -> Producers | None:
         """Turn ``x * y + z`` into one multiply-add; the left product if there are two."""
@@ -195,7 +206,9 @@ class Lanes(NDArrayOperatorsMixin):
             lanes = [x for x in (condition, *sides) if isinstance(x, Lanes)]
             mask = within(self.machine, _joint_mask(lanes))
             ops = instructions.arithmetic("select", result.dtype)
-            return self._counted(result, ops, joint_producers(*lanes), mask)
+            made = self._counted(result, ops, joint_producers(*lanes), mask)
+            made.overflow = overflow.chosen(numbers[0], sides)
+            return made
         return _refuse(f"np.{func.__name__}")
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:

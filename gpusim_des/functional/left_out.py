@@ -106,6 +106,9 @@ class LeftOut:
 
 def copied(dst: DeviceArray, src: DeviceArray | None, count: int) -> None:
     """Note that `count` elements at the start of an array were overwritten: by those of `src`, or by known values."""
+    fresh = None if src is None else src.unwritten
+    dst.note_written(slice(0, count), fresh[:count] if isinstance(fresh, np.ndarray) else fresh is True)
+    dst.settle_written()
     known = None if src is None else src.missing
     if known is not None and dst.missing is None:
         dst.owner.missing = np.zeros(dst.owner.size, bool)

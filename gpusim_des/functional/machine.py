@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import atomics, complaints, provenance, warp_exchange
+from gpusim_des.functional import atomics, barriers, complaints, provenance, warp_exchange
 from gpusim_des.functional.accounting import NO_ACCESS, AccessCost, count_access
 from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.async_copies import AsyncCopies
@@ -27,6 +27,7 @@ from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.shared_memory import SharedLimits, SharedMemory
 from gpusim_des.functional.source import UNKNOWN, Site
+from gpusim_des.functional.watch import ORDERING, LaunchWatch, Watch
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 from gpusim_des.trace import OpClass
 
@@ -41,22 +42,20 @@ class Machine:
 
     Parameters
     ----------
-    config
-        Grid and block.
-    blocks
-        Linear numbers of the blocks in flight.
+    config, blocks
+        Grid and block; linear numbers of the blocks in flight.
     counting
         ``"auto"`` counts operators as well, ``"declared"`` only what the kernel declares.
-    kernel_name
-        For messages.
+    kernel_name, guard
+        For messages: the guard is how a kernel of this style keeps threads out of an access.
     shared_limits
         What a block may have of shared memory.
     names
         Names of device arrays by identity: the kernel's parameters.
-    guard
-        How a kernel of this style keeps threads out of an access, for messages.
     most_instructions
         Warp instructions after which `TooLong` is raised.
+    watch
+        What the launch looks for beside the results.
     """
 
     def __init__(
@@ -70,6 +69,7 @@ class Machine:
         names: dict[int, str] | None = None,
         guard: str = "with a mask, for example mask={}",
         most_instructions: int | None = None,
+        watch: LaunchWatch | None = None,
     ) -> None:
         self.names = names or {}
         self.config = config
@@ -90,6 +90,8 @@ class Machine:
         self.shared_memory = SharedMemory(kernel_name, shared_limits)
         self.active: Mask = None
         """Threads of the branch that a block-style kernel is in; the front end narrows its masks by it."""
+        self.left: Mask = None
+        """Threads that have returned from the kernel."""
         self._read: set[int] = set()  # events whose results some instruction reads
         self._absorbed: dict[int, NDArray[np.uint8]] = {}
         """Products in multiply-adds, with the lanes they would have had."""
@@ -97,6 +99,7 @@ class Machine:
         self.events: list[Event] = []
         threads = len(blocks) * config.threads_per_block
         self.counters = Counters(blocks=len(blocks), threads=threads, idle_lanes=self.warps * WARP_SIZE - threads)
+        self.watch = Watch(self, watch or LaunchWatch())
 
     # Counting -------------------------------------------------------------------------------------------------------
 
@@ -123,6 +126,8 @@ class Machine:
         warps = int(np.count_nonzero(lanes))
         if not warps:
             return -1
+        if op in ORDERING:
+            self.watch.order(op, mask, lanes, self._all_lanes)
         numbers, columns = self._origins(producers, mask)
         self._read.update(numbers)
         for number in self._absorbed.keys() & set(numbers):  # somebody else wants the product as well
@@ -210,8 +215,9 @@ class Machine:
     ) -> int:
         """Write ``array[index] = values`` for the active threads; of several writers the highest thread wins."""
         self.check_bounds("store to", name, array.size, index, mask, site)
+        event = self.access(OpClass.GLOBAL_STORE, array, index, mask, producers, site, values=values)
         self.write(array.flat, *self._active_elements(index, values, mask=mask))
-        return self.access(OpClass.GLOBAL_STORE, array, index, mask, producers, site)
+        return event
 
     def access(
         self,
@@ -222,10 +228,12 @@ class Machine:
         producers: Producers,
         site: Site,
         width: int = 0,
+        values: Any = None,
     ) -> int:
         """Count an access without doing it; returns its event. A lane moves `width` bytes, else one element."""
         if not self.lanes(mask).any():
             return -1
+        self.watch.access(op, array, index, mask, site, width, values)
         cost = self.cost(op, array, index, mask, site, width)
         return self.instruction(op, mask, producers, site, width or array.dtype.itemsize, cost)
 
@@ -268,10 +276,9 @@ class Machine:
             self._journal.note(data, flat)
         old = np.zeros(self.shape, array.dtype)
         old[on] = atomics.perform(name, data, flat, [np.broadcast_to(n, self.shape)[on] for n in numbers])
-        return old, self.access(op, array, index, mask, producers, site)
+        return old, self.access(op, array, index, mask, producers, site, values=name)
 
     def _active_elements(self, *parts: NDArray[Any], mask: Mask) -> list[NDArray[Any]]:
-        """Flat arrays of what the active threads have of some values, block after block."""
         on = ... if mask is None else np.broadcast_to(mask, self.shape)
         return [np.broadcast_to(part, self.shape)[on].reshape(-1) for part in parts]
 
@@ -283,6 +290,7 @@ class Machine:
     def undo(self) -> None:
         """Take back every write to global memory of this chunk."""
         self._journal.undo()
+        self.watch.undo()
 
     # Shared memory --------------------------------------------------------------------------------------------------
 
@@ -317,8 +325,9 @@ class Machine:
         self.check_bounds("shared store to", array.name, array.size, index, mask, site)
         whole = index.astype(np.int64) + np.arange(self.shape[0])[:, None] * array.size
         where, what = self._active_elements(whole, values, mask=mask)
+        event = self.access(OpClass.SHARED_STORE, array, index, mask, producers, site, values=values)
         array.data.reshape(-1)[where] = what
-        return self.access(OpClass.SHARED_STORE, array, index, mask, producers, site)
+        return event
 
     # Control --------------------------------------------------------------------------------------------------------
 
@@ -331,14 +340,8 @@ class Machine:
         return self.instruction(OpClass.BRANCH, mask, producers, site)
 
     def barrier(self, mask: Mask, producers: Producers, site: Site) -> int:
-        """Block-wide barrier; raises `DeadlockError` if it is reached by a part of a block only."""
-        on = self.everyone(mask)
-        there = on.any(axis=1)
-        stuck = there & ~on.all(axis=1)
-        if stuck.any():
-            row = int(np.argmax(stuck))
-            raise complaints.barrier_not_reached(self.kernel_name, site, on[row], self.config, int(self.blocks[row]))
-        self.counters.count_barriers(site, int(np.count_nonzero(there)))
+        """Block-wide barrier; raises `DeadlockError` if threads of a block that have not left do not reach it."""
+        self.counters.count_barriers(site, barriers.check(self, self.everyone(mask), site))
         return self.instruction(OpClass.BARRIER, mask, producers, site)
 
     def shuffle(
@@ -385,14 +388,9 @@ class Machine:
                 f"{self.kernel_name}: {verb} {name!r} in {site} has an index of type {index.dtype}: "
                 "indices are integers; convert with .astype(np.int32)"
             )
-        if index.size and index.min() >= 0 and index.max() < size:
-            return
-        bad = np.broadcast_to((index < 0) | (index >= size), self.shape)
-        if mask is not None:
-            bad = bad & mask
-        if not bad.any():
-            return
-        access, whole = f"{self.kernel_name}: {verb} {name!r} in {site}", np.broadcast_to(index, self.shape)
-        raise complaints.out_of_bounds(
-            access, size, whole, bad, self.config, self.blocks, where=where, guard=self.guard
-        )
+        bad = complaints.outside(index, size, mask, self.shape)
+        if bad is not None:
+            access, whole = f"{self.kernel_name}: {verb} {name!r} in {site}", np.broadcast_to(index, self.shape)
+            raise complaints.out_of_bounds(
+                access, size, whole, bad, self.config, self.blocks, where=where, guard=self.guard
+            )

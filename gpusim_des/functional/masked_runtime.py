@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import complaints, instructions, masked_cuda, masked_local, masked_print, provenance
+from gpusim_des.functional import (
+    complaints,
+    instructions,
+    masked_cuda,
+    masked_local,
+    masked_print,
+    overflow,
+    provenance,
+)
 from gpusim_des.functional.cuda_operations import CudaOperation
 from gpusim_des.functional.cuda_translation import translate
 from gpusim_des.functional.formatted import Text
@@ -26,9 +34,11 @@ from gpusim_des.functional.masked_operations import operate
 from gpusim_des.functional.masked_print import Printed
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.operations import Barrier, Operation
+from gpusim_des.functional.overflow import IndexOverflow, Overflow
 from gpusim_des.functional.plain_numbers import active_only
 from gpusim_des.functional.private_arrays import LocalArray
 from gpusim_des.functional.shared_names import SharedNames
+from gpusim_des.functional.source import Site
 from gpusim_des.functional.thread_memory import Array
 from gpusim_des.functional.tracked import PLAIN, UNDEFINED, LocalList, Value
 from gpusim_des.trace import OpClass
@@ -89,9 +99,9 @@ class MaskedRuntime(MaskedControl):
         if old is new or self.learning:
             return new
         if mask is None:
-            return new if new.assigned is None else Value(self, new.value, new.producers)
+            return new if new.assigned is None else self._copied(new)
         if old is UNDEFINED:
-            done = Value(self, new.value, new.producers)
+            done = self._copied(new)
             done.assigned = mask
             return done
         if isinstance(old, PLAIN):
@@ -100,7 +110,14 @@ class MaskedRuntime(MaskedControl):
         value = np.where(mask, new.value, old.value)
         done = Value(self, value, provenance.merged(mask, new.producers, old.producers, shape))
         done.assigned = old.assigned if old.assigned is None or old.assigned is mask else old.assigned | mask
+        if new.overflow or old.overflow:
+            done.overflow = overflow.chosen(mask, (new, old))
         return done
+
+    def _copied(self, value: Value) -> Value:
+        made = Value(self, value.value, value.producers)
+        made.bounds, made.overflow = value.bounds, value.overflow
+        return made
 
     def check_assigned(self, place: int, operand: Value) -> None:
         """Refuse a variable that some of the active threads have not assigned."""
@@ -186,7 +203,9 @@ class MaskedRuntime(MaskedControl):
             )
         value = np.where(condition.value, sides[0].value, sides[1].value)
         chosen = provenance.merged(condition.value, sides[0].producers, sides[1].producers, self.machine.shape)
-        return Value(self, value, self._emit_joint(place, [*condition.producers, *chosen]))
+        made = Value(self, value, self._emit_joint(place, [*condition.producers, *chosen]))
+        made.overflow = overflow.chosen(condition.value, sides)
+        return made
 
     # Functions ------------------------------------------------------------------------------------------------------
 
@@ -210,6 +229,8 @@ class MaskedRuntime(MaskedControl):
         if value is not None:
             frame.value = self.assign(place, "return value", UNDEFINED if frame.value is None else frame.value, value)
         frame.returned = self._leave(frame.returned)
+        if len(self._frames) == 1:
+            self.machine.left = frame.returned
 
     def result(self) -> Any:
         """Value of the function that ends."""
@@ -262,6 +283,10 @@ class MaskedRuntime(MaskedControl):
         self.machine.check_bounds(
             verb, self.name_of(array), size, np.asarray(index), self.mask, self.sites[place], where
         )
+
+    def report_overflow(self, array: Array, over: Overflow, site: Site) -> IndexOverflow:
+        """Report an index that wrapped in active threads."""
+        return self.machine.watch.index_overflow(self.name_of(array), over, site)
 
     def read(self, place: int, array: Array, flat: Any, producers: Any) -> Value:
         """Read for the active threads."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import linecache
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -12,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from gpusim_des.errors import DeviceMemoryError, KernelError
 from gpusim_des.functional.operations import Atomics
 from gpusim_des.functional.poison import poison
-from gpusim_des.functional.source import caller
+from gpusim_des.functional.source import caller, text_of
 
 if TYPE_CHECKING:
     from gpusim_des.functional.allocator import DeviceMemory
@@ -30,7 +29,7 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
 def _here() -> str:
     """Line of the kernel, with its text: what the array is called there helps more than its own name."""
     site = caller()
-    text = linecache.getline(site.filename, site.line).strip()
+    text = text_of(site)
     return f"{site}, {text!r}" if text else str(site)
 
 
@@ -76,7 +75,7 @@ class DeviceArray(OnDevice):
         Whether its memory was given back.
     """
 
-    __slots__ = ("_data", "_freed", "_memory", "_missing", "_whole", "address", "dtype", "name", "shape")
+    __slots__ = ("_data", "_freed", "_memory", "_missing", "_unwritten", "_whole", "address", "dtype", "name", "shape")
 
     def __init__(
         self,
@@ -96,6 +95,7 @@ class DeviceArray(OnDevice):
         self._memory = memory
         self._whole: DeviceArray | None = None
         self._missing: NDArray[np.bool_] | None = None
+        self._unwritten: NDArray[np.bool_] | Literal[True] | None = None
 
     @property
     def freed(self) -> bool:
@@ -151,6 +151,32 @@ class DeviceArray(OnDevice):
     @missing.setter
     def missing(self, elements: NDArray[np.bool_] | None) -> None:
         self._missing = elements
+
+    @property
+    def unwritten(self) -> NDArray[np.bool_] | Literal[True] | None:
+        """Which elements, row-major, hold the poison of fresh memory; ``True``: all; ``None``: none of them."""
+        whole = self.owner._unwritten
+        first = (self.address - self.owner.address) // self.dtype.itemsize
+        return whole if whole is None or whole is True else whole[first : first + self.size]
+
+    @unwritten.setter
+    def unwritten(self, elements: NDArray[np.bool_] | Literal[True] | None) -> None:
+        self.owner._unwritten = elements
+
+    def note_written(self, elements: NDArray[Any] | slice, unwritten: NDArray[np.bool_] | bool = False) -> None:
+        """Take note that elements were written; with ``unwritten``, that they were overwritten by such poison."""
+        if self.unwritten is None and unwritten is False:
+            return
+        if self.unwritten is None or self.unwritten is True:
+            self.unwritten = np.full(self.owner.size, self.unwritten is True)
+        flags = self.unwritten
+        assert isinstance(flags, np.ndarray)
+        flags[elements] = unwritten
+
+    def settle_written(self) -> None:
+        """Forget which elements were written if all of them were."""
+        if isinstance(self.owner._unwritten, np.ndarray) and not self.owner._unwritten.any():
+            self.unwritten = None
 
     @property
     def size(self) -> int:
@@ -232,6 +258,11 @@ class SharedArray(OnDevice):
     def size(self) -> int:
         """Elements per block."""
         return int(self.data.shape[1])
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """Identity of the memory that other arrays share, and the size of an element; ``None``: nobody shares it."""
+        return None if self.data.base is None else (id(self.data.base), self.dtype.itemsize)
 
     @property
     def nbytes(self) -> int:

@@ -197,6 +197,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> list[ast.stmt]:
         """``target = value``."""
+        self.check_statement(node)
         value = self.expression(node.value)
         if len(node.targets) == 1:
             return self.assign(node.targets[0], value)
@@ -208,6 +209,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         """``target: type = value``."""
+        self.check_statement(node)
         return [] if node.value is None else self.assign(node.target, self.expression(node.value))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
@@ -365,7 +367,7 @@ class Rewriter(ast.NodeTransformer):
         mine = name in self.names.counts or name in self.names.parameters
         return mine or self.source.global_value(name) is not None
 
-    def check_statement(self, node: ast.Expr) -> None:
+    def check_statement(self, node: ast.Expr | ast.Assign | ast.AnnAssign) -> None:
         """Refuse a barrier that is called but not yielded."""
         call = node.value
         if self.source.is_cuda:

@@ -15,7 +15,15 @@ import numpy as np
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import arithmetic_rules as rules
-from gpusim_des.functional import complaints, cuda_translation, element_types, instructions, membership, plain_numbers
+from gpusim_des.functional import (
+    complaints,
+    cuda_translation,
+    element_types,
+    instructions,
+    membership,
+    overflow,
+    plain_numbers,
+)
 from gpusim_des.functional.launch_context import LaunchContext
 from gpusim_des.functional.operations import Thread
 from gpusim_des.functional.source import Site
@@ -98,7 +106,9 @@ class Runtime(ThreadMemory):
         with np.errstate(all="ignore"):
             value = operand.value.astype(dtype)
         ops = rules.conversion(operand.dtype, dtype)
-        return Value(self, value, self.emit(place, ops, (operand,)) if ops else operand.producers)
+        made = Value(self, value, self.emit(place, ops, (operand,)) if ops else operand.producers)
+        made.overflow = operand.overflow
+        return made
 
     def apply(self, place: int, name: str, operands: tuple[Any, ...], dtype: np.dtype[Any]) -> Value:
         """Convert operands to `dtype`, compute ``np.name`` of them, and count it."""
@@ -106,7 +116,10 @@ class Runtime(ThreadMemory):
         converted = tuple(self.convert(place, x, dtype) for x in operands)
         numbers = (x.value if isinstance(x, Value) else x for x in converted)
         value = self.constants(place, plain_numbers.calculate, name, dtype, *numbers)
-        return Value(self, value, self.emit(place, instructions.arithmetic(name, dtype, last), converted))
+        made = Value(self, value, self.emit(place, instructions.arithmetic(name, dtype, last), converted))
+        if dtype.kind == "i" and not self.learning:
+            overflow.follow(name, dtype, converted, made, self.mask, lambda: self.sites[place])
+        return made
 
     def constants(self, place: int, function: Callable[..., Any], *arguments: Any) -> Any:
         """Compute with numbers; what Python or NumPy refuses becomes an error of the kernel."""
@@ -132,13 +145,23 @@ class Runtime(ThreadMemory):
         if not (isinstance(a, Value) or isinstance(b, Value)):
             if a is UNDEFINED or b is UNDEFINED:
                 self.operand_type(place, UNDEFINED)
-            return self.constants(place, plain_numbers.compute, self.rules, name, a, b)
+            return self._constant(place, name, a, b)
         joint = self.joint_type(place, name, (a, b))
         assert joint is not None
         if name == "multiply" and _is_wide((a, b), joint):
             x, y = _widened((a, b), joint)
             return Value(self, x * y, self.emit(place, (OpClass.INT,), (a, b)))
         return self.apply(place, name, (a, b), joint)
+
+    def _constant(self, place: int, name: str, a: Any, b: Any) -> Any:
+        """Compute with constants; what was declared to have 32 bits and does not fit is a value from here on."""
+        number = self.constants(place, plain_numbers.compute, self.rules, name, a, b)
+        if not self.learning and getattr(number, "dtype", None) == rules.INT32 and name in overflow.CHECKED:
+            made = self.constant(number, rules.INT32)
+            overflow.follow(name, rules.INT32, (a, b), made, self.mask, lambda: self.sites[place])
+            if made.overflow:
+                return made
+        return number
 
     def multiply_add(self, place: int, name: str, x: Any, y: Any, z: Any) -> Any:
         """``x * y ± z``, one instruction where all have one type (FMA, IMAD)."""
@@ -163,7 +186,11 @@ class Runtime(ThreadMemory):
             value = operation(x * y, added) if product_first else operation(added, x * y)
         width = 1 if joint.itemsize == 4 or joint.kind == "f" or wide else 3
         ops = (instructions.float_class(joint),) * width
-        return Value(self, value, self.emit(place, ops, parts))
+        made = Value(self, value, self.emit(place, ops, parts))
+        if joint.kind == "i" and not self.learning:
+            three = parts[0], parts[1], parts[2]
+            overflow.follow_product(name, joint, three, made, self.mask, lambda: self.sites[place], first=product_first)
+        return made
 
     def unary(self, place: int, name: str, a: Any) -> Any:
         """``-a`` or ``~a``."""

@@ -62,7 +62,7 @@ def _atomic(runtime: ScalarRuntime, place: int, array: Any, name: str, **argumen
     flat, numbers, producers = thread_atomics.access(runtime, place, name, array, **arguments)
     array = base_of(array)
     op = OpClass.GLOBAL_ATOMIC if isinstance(array, DeviceArray) else OpClass.SHARED_ATOMIC
-    made = runtime.step(place, op, producers, array=array, flat=int(flat))
+    made = runtime.step(place, op, producers, array=array, flat=int(flat), value=name)
     old, changed = atomics.perform_one(name, runtime.data_of(array), int(flat), numbers[0], numbers[-1])
     runtime.changes += changed
     return Value(runtime, old, made)

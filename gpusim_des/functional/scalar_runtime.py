@@ -20,12 +20,14 @@ from gpusim_des.functional.masked_runtime import filled
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.neighbours import Neighbours
 from gpusim_des.functional.operations import Barrier, Operation
+from gpusim_des.functional.overflow import IndexOverflow, Overflow
 from gpusim_des.functional.private_arrays import LocalArray
 from gpusim_des.functional.provenance import MOST_CARRIED
 from gpusim_des.functional.runtime import Runtime
 from gpusim_des.functional.scalar_copies import Groups
 from gpusim_des.functional.scalar_operations import operate
 from gpusim_des.functional.scalar_steps import Key, Meeting, Step
+from gpusim_des.functional.source import Site
 from gpusim_des.functional.thread_memory import Array
 from gpusim_des.functional.tracked import PLAIN, Value
 from gpusim_des.trace import OpClass
@@ -60,6 +62,8 @@ class ScalarRuntime(Runtime):
         self.changes = 0
         """Assignments and writes so far that changed something."""
         self.watching = False
+        self.left = False
+        """The kernel itself has returned, by a statement."""
         self._logic: list[list[Value]] = []
         self._selects: list[Any] = []
 
@@ -159,7 +163,9 @@ class ScalarRuntime(Runtime):
         condition = self._selects.pop()
         if not isinstance(condition, Value):
             return chosen
-        return Value(self, chosen.value, self.emit(place, (OpClass.INT,), (condition, chosen)))
+        made = Value(self, chosen.value, self.emit(place, (OpClass.INT,), (condition, chosen)))
+        made.overflow = chosen.overflow
+        return made
 
     def loop_enter(self, place: int) -> None:
         """Start a while loop."""
@@ -247,6 +253,7 @@ class ScalarRuntime(Runtime):
 
     def returned(self, place: int, value: Any) -> Any:
         """``return value``."""
+        self.left = len(self._frames) == 1
         return None if value is None else self.assign(place, "return value", self.undefined, value)
 
     def call(self, place: int, function: Any, *arguments: Any, **keywords: Any) -> Generator[Meeting, Any, Any]:
@@ -324,6 +331,10 @@ class ScalarRuntime(Runtime):
         if not 0 <= int(index) < size:
             self.block.refuse(verb, array, size, int(index), where, self.sites[place])
 
+    def report_overflow(self, array: Array, over: Overflow, site: Site) -> IndexOverflow:
+        """Report an index that wrapped."""
+        return self.block.machine.watch.index_overflow(self.name_of(array), over, site, self.block.thread)
+
     @staticmethod
     def data_of(array: Array) -> Any:
         """Elements in row-major order."""
@@ -346,7 +357,7 @@ class ScalarRuntime(Runtime):
             scalar_cuda.write_local(self, place, array, int(flat), number, producers)
             return
         self.data_of(array)[int(flat)] = number
-        self.step(place, op, producers, array=array, flat=int(flat))
+        self.step(place, op, producers, array=array, flat=int(flat), value=number)
 
     # Barriers -------------------------------------------------------------------------------------------------------
 

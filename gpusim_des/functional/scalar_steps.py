@@ -30,6 +30,8 @@ class Step(NamedTuple):
     target: SharedArray | None = None
     """Where an asynchronous copy goes."""
     target_flat: int = 0
+    value: Any = None
+    """What a store wrote, or the name of an atomic operation."""
 
 
 class Meeting(NamedTuple):

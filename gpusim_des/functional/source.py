@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 from functools import lru_cache
@@ -16,7 +17,7 @@ _OURS = str(Path(__file__).resolve().parent) + os.sep
 _FACE = {
     str(Path(__file__).resolve().parent.parent / f"{name}.py")
     for name in (
-        *("device", "device_memory", "device_streams", "device_work", "launch"),
+        *("device", "device_memory", "device_streams", "device_work", "launch_on_arrays"),
         *("streams", "graph", "capture", "host_side"),
     )
 }
@@ -37,6 +38,11 @@ class Site(NamedTuple):
 
 
 UNKNOWN = Site("", 0)
+
+
+def text_of(site: Site) -> str:
+    """Text of a source line without its indentation; empty if it is not known."""
+    return linecache.getline(site.filename, site.line).strip() if site.line else ""
 
 
 @lru_cache(maxsize=256)

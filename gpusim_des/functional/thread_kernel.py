@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from gpusim_des.errors import KernelError
+from gpusim_des.errors import DeadlockError, KernelError
 from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.functional.complaints import UnreachedBarrierError
 from gpusim_des.functional.event import TooLong
 from gpusim_des.functional.interpreter import interpret
 from gpusim_des.functional.kernel_source import Compiled, NotVectorizable, parse
@@ -25,6 +26,7 @@ from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.masked_code import compile_masked
 from gpusim_des.functional.masked_runtime import MaskedRuntime
 from gpusim_des.functional.operations import Dim, Thread
+from gpusim_des.functional.races import Remedies
 from gpusim_des.functional.scalar_code import compile_scalar
 from gpusim_des.functional.tracked import Value
 from gpusim_des.functional.type_rules import C_TYPES, TypeRules
@@ -36,6 +38,10 @@ LEARNING_RUNS = 8
 """Runs after which the types of all variables must have settled; each run can only widen them."""
 
 
+MOST_EXPLAINED = 10_000
+"""Operations of a kernel up to which a barrier that is not reached is looked into thread by thread."""
+
+
 class InterpretedWarning(UserWarning):
     """A thread kernel runs thread by thread, which is a thousand times slower than vectorized."""
 
@@ -44,6 +50,7 @@ class ThreadKernel(KernelFunction):
     """A function marked with `kernel`."""
 
     guard = "with an if, for example if {}:"
+    remedies = Remedies("yield t.syncthreads()", "t.syncwarp()", "t.pipeline_wait_prior(0)", "t.barrier_wait(bar)")
     rules: TypeRules = C_TYPES
     """Which types meet to which."""
 
@@ -155,17 +162,38 @@ class ThreadRunner:
 
     def run(self, machine: Machine) -> None:
         """Run the blocks of `machine`: all at once, or, if not vectorized, the only one."""
-        if self.vectorized:
+        if not self.vectorized:
+            self._interpret(machine)
+            return
+        try:
             self._run_masked(machine, learning=False)
-        else:
-            interpret(
-                machine,
-                self._scalar(self._kernel.function),
-                self._arguments,
-                self._context,
-                self._scalar,
-                takes_thread=self._kernel.takes_thread,
-            )
+        except UnreachedBarrierError as error:
+            raise self._explained(machine, error) from None
+
+    def _interpret(self, machine: Machine) -> None:
+        interpret(
+            machine,
+            self._scalar(self._kernel.function),
+            self._arguments,
+            self._context,
+            self._scalar,
+            takes_thread=self._kernel.takes_thread,
+        )
+
+    def _explained(self, machine: Machine, error: UnreachedBarrierError) -> DeadlockError:
+        """Run the block that is stuck thread by thread, which tells where every thread waits."""
+        if len(machine.events) < MOST_EXPLAINED:
+            machine.undo()
+            alone = self._make_machine(np.array([error.block]))
+            try:
+                self._interpret(alone)
+            except DeadlockError as better:
+                return better
+            except KernelError:
+                pass
+            finally:
+                alone.undo()
+        return error
 
     def _run_masked(self, machine: Machine, *, learning: bool) -> None:
         compiled = self._masked(self._kernel.function)

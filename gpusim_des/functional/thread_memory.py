@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpusim_des.errors import BoundsError, KernelError
-from gpusim_des.functional import complaints, instructions, view_rules
+from gpusim_des.functional import complaints, instructions, overflow, view_rules
 from gpusim_des.functional.array_view import ArrayView
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.private_arrays import ConstantArray, Constants, LocalArray
@@ -32,6 +32,8 @@ class ThreadMemory(ABC):
     here: int
     sites: list[Site]
     constant_arrays: Constants
+    mask: Any = None
+    """Threads that execute the present statement, ``None`` for all."""
 
     # To be given by the ways of running -----------------------------------------------------------------------------
 
@@ -127,8 +129,19 @@ class ThreadMemory(ABC):
         number = number.astype(np.int64) if isinstance(part, Value) else int(number)
         if self.rules.numpy_indices:
             number = view_rules.from_the_end(number, size)
-        self.check_bounds(place, verb, array, size, number, where)
+        wrapped = overflow.only(part.overflow, self.mask) if isinstance(part, Value) else ()
+        told = [self.report_overflow(array, over, self.sites[place]) for over in wrapped]
+        try:
+            self.check_bounds(place, verb, array, size, number, where)
+        except BoundsError as error:
+            if not told:
+                raise
+            raise BoundsError(f"{error}; {told[0]}") from None
         return number
+
+    @abstractmethod
+    def report_overflow(self, array: Array, over: overflow.Overflow, site: Site) -> overflow.IndexOverflow:
+        """Report an index that wrapped."""
 
     def name_of(self, array: Array | ArrayView) -> str:
         """Name of an array in messages: the kernel's parameter, or the name it was declared with."""

@@ -10,6 +10,7 @@ import numpy as np
 from gpusim_des.errors import KernelError
 
 if TYPE_CHECKING:
+    from gpusim_des.functional.overflow import Overflows, Range
     from gpusim_des.functional.thread_memory import ThreadMemory
 
 PLAIN = (bool, int, float, complex, np.generic)
@@ -29,12 +30,15 @@ UNDEFINED = Undefined()
 class Value:
     """A tracked value; ``producers`` are the events that made it."""
 
-    __slots__ = ("assigned", "producers", "runtime", "value")
+    __slots__ = ("assigned", "bounds", "overflow", "producers", "runtime", "value")
 
     def __init__(self, runtime: ThreadMemory, value: Any, producers: Any) -> None:
         self.runtime = runtime
         self.value = value
         self.producers = producers
+        self.bounds: Range | None = None
+        self.overflow: Overflows = ()
+        """What `overflow` finds out about the value."""
         self.assigned: Any = None
         """Threads that assigned the variable that holds the value, ``None`` for all."""
 

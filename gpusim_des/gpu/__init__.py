@@ -2,7 +2,7 @@
 
 from gpusim_des.gpu.allocation import Occupancy, carveout_bytes, fit, misfit, occupancy
 from gpusim_des.gpu.compute_capability import named_capability, sm_limits
-from gpusim_des.gpu.load import GPULike, capabilities, list_gpus, load_gpu
+from gpusim_des.gpu.load import GPULike, WrittenEntry, capabilities, list_gpus, load_gpu, written_entries
 from gpusim_des.gpu.model import GPU
 from gpusim_des.gpu.parameters import PIPE_FRACTION, Pipe
 from gpusim_des.gpu.sm_limits import SMLimits
@@ -14,6 +14,7 @@ __all__ = [
     "Occupancy",
     "Pipe",
     "SMLimits",
+    "WrittenEntry",
     "capabilities",
     "carveout_bytes",
     "fit",
@@ -23,4 +24,5 @@ __all__ = [
     "named_capability",
     "occupancy",
     "sm_limits",
+    "written_entries",
 ]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from gpusim_des.errors import ModelError
 from gpusim_des.gpu.model import GPU
@@ -66,8 +66,11 @@ def load_gpu(name_or_path: GPULike) -> GPU:
     >>> load_gpu("tiny").sms
     2
     """
-    if isinstance(name_or_path, GPU):
-        return name_or_path
+    return name_or_path if isinstance(name_or_path, GPU) else _load_file(model_file(name_or_path))
+
+
+def model_file(name_or_path: str | os.PathLike[str]) -> Path:
+    """File of a GPU model: of a shipped one by its name, or a ``.toml`` file; raises `ModelError` if there is none."""
     if not isinstance(name_or_path, (str, os.PathLike)):
         raise ModelError(f"load_gpu({name_or_path!r}): give a name, the path of a .toml file or a GPU")
     text = os.fspath(name_or_path)
@@ -75,7 +78,7 @@ def load_gpu(name_or_path: GPULike) -> GPU:
         path = Path(text)
         if not path.is_file():
             raise ModelError(f"there is no GPU model file {text!r}; shipped models: {', '.join(list_gpus())}")
-        return _load_file(path)
+        return path
     names = list_gpus()
     if text not in names:
         hint = suggest(text, names)
@@ -83,7 +86,44 @@ def load_gpu(name_or_path: GPULike) -> GPU:
         raise ModelError(
             f"there is no GPU model {text!r}: {hint}{known}; a file of your own is given by a path that ends in .toml"
         )
-    return _load_file(models_folder() / f"{text}.toml")
+    return models_folder() / f"{text}.toml"
+
+
+class WrittenEntry(NamedTuple):
+    """A parameter as its file says it."""
+
+    label: str
+    """Key with its table, ``memory.l2_size``."""
+    value: str
+    source: str
+    """Where the number comes from; empty where the file does not say."""
+    file: Path
+
+
+def written_entries(name_or_path: str | os.PathLike[str]) -> tuple[WrittenEntry, ...]:
+    """Return every parameter of a model as it is written, with its source; those of its architecture included.
+
+    Raises
+    ------
+    ModelError
+        As `load_gpu`.
+
+    Examples
+    --------
+    >>> entries = {entry.label: entry for entry in written_entries("h100-sxm")}
+    >>> entries["sm_clock"].value, entries["memory.dram_latency"].source.startswith("markdewing/AI_kernels")
+    ('1.98 GHz', True)
+    >>> entries["sm.max_warps_per_sm"].file.name
+    '9.0.toml'
+    """
+    path = model_file(name_or_path)
+    _load_file(path)  # refuses a file that breaks a rule
+    own = read_entries(path)
+    inherited = {label: entry for label, entry in _inherited(own, path).items() if label not in own}
+    return tuple(
+        WrittenEntry(label, _as_written(raw), source, file)
+        for label, (raw, source, file) in {**own, **inherited}.items()
+    )
 
 
 def _load_file(path: Path) -> GPU:
@@ -109,6 +149,12 @@ def _load_file(path: Path) -> GPU:
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from None
     return gpu
+
+
+def _as_written(raw: object) -> str:
+    if isinstance(raw, list):
+        return ", ".join(map(_as_written, raw))
+    return repr(raw) if isinstance(raw, Written) else str(raw)
 
 
 _KEYS: dict[str, Key] = {key.label: key for key in ALL_KEYS}

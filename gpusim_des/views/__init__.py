@@ -11,7 +11,9 @@ from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
 from gpusim_des.views.comparison import Panel, comparison
 from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
+from gpusim_des.views.heat_map import heat_map
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
+from gpusim_des.views.measured import Measured, measured
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.over_time import active_warps, bandwidth, issue_utilization
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
@@ -29,6 +31,7 @@ __all__ = [
     "STATE_STYLES",
     "Curve",
     "LatencyRow",
+    "Measured",
     "Panel",
     "RooflinePoint",
     "Style",
@@ -40,10 +43,12 @@ __all__ = [
     "compare_streams",
     "comparison",
     "curves",
+    "heat_map",
     "issue_utilization",
     "kernel_color",
     "latency_curve",
     "line_stalls",
+    "measured",
     "occupancy_curve",
     "roofline",
     "save",

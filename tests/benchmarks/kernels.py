@@ -117,17 +117,17 @@ def read_with_stride(dev: gs.Device, n: int) -> Start:
     return partial(dev.launch, strided_reads, n // THREADS, THREADS, filled(dev, STRIDE * n), filled(dev, n))
 
 
-def reduce(dev: gs.Device, n: int) -> Start:
-    return partial(dev.launch, reduction, n // THREADS, THREADS, filled(dev, n), filled(dev, n // THREADS))
+def reduce(dev: gs.Device, n: int, **how: Any) -> Start:
+    return partial(dev.launch, reduction, n // THREADS, THREADS, filled(dev, n), filled(dev, n // THREADS), **how)
 
 
 def run_chains(dev: gs.Device, n: int, ilp: int = 1, length: int = LENGTH) -> Start:
     return partial(dev.launch, chains, n // THREADS, THREADS, filled(dev, n), length, ilp)
 
 
-def multiply(dev: gs.Device, n: int, kernel: Any = matmul_tiled_32, tile: int = 32) -> Start:
+def multiply(dev: gs.Device, n: int, kernel: Any = matmul_tiled_32, tile: int = 32, **how: Any) -> Start:
     a, b, c = (filled(dev, n, n) for _ in range(3))
-    return partial(dev.launch, kernel, (n // tile, n // tile), (tile, tile), a, b, c, n)
+    return partial(dev.launch, kernel, (n // tile, n // tile), (tile, tile), a, b, c, n, **how)
 
 
 class Case(NamedTuple):

@@ -1,0 +1,124 @@
+"""``gpusim-des sweep FILE.toml``: many configurations of a kernel, from a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from gpusim_des.commands.output import printable
+from gpusim_des.commands.progress import Progress
+from gpusim_des.errors import UsageError
+
+FORM = """\
+the file:
+  kernel = "kernels.py:vector_add"    # beside this file
+  grid = "cdiv(n, block)"             # a number, or an expression of arguments and block
+  block = [64, 128, 256]              # a list is an axis: all axes are combined
+  gpu = ["tiny", "h100-sxm"]
+  registers = [32, 64]                # per thread
+  shared = [0, 16384]                 # dynamic, bytes per block
+  [args]                              # as in gpusim-des run --help
+  n = [4096, 65536]
+  a = "f32[n]:random"
+  b = "f32[n]:random"
+  c = "f32[n]"
+more axes: sms (of a slice), caches ("on", "off"), engine, sample; [16, 16] inside of a list is a size in x and y
+
+Every finished row is written to the folder at once. A sweep that was killed goes on where it was; rows of earlier
+sweeps in the same folder are used again where kernel, arguments, GPU and simulator are the same.
+"""
+
+
+def add_sweep(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "sweep",
+        help="time a kernel in many configurations, in parallel",
+        description="Run and time a kernel in all combinations of what a file lists.",
+        epilog=FORM,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE.toml")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="folder of the rows (default: FILE-sweep beside the file)"
+    )
+    parser.add_argument("--workers", type=int, help="processes (default: all cores)")
+    parser.add_argument(
+        "--cluster", metavar="ADDRESS", help="run on the Dask cluster of this scheduler, tcp://host:8786"
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV as well")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a heat map (.png, .svg, .pdf)")
+    parser.add_argument("--x", default="registers", help="column of the heat map's x axis (default: %(default)s)")
+    parser.add_argument("--y", default="shared", help="of its y axis (default: %(default)s)")
+    parser.add_argument("--value", default="seconds", help="of its numbers (default: %(default)s)")
+    parser.add_argument(
+        "--where", nargs="+", default=[], metavar="COLUMN=VALUE", help="rows of the heat map, where more things vary"
+    )
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; errors are told by `gpusim_des.cli.main`.
+
+    A configuration that fails has its error in its row: the exit code is 0, as long as one did not.
+    """
+    from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
+    from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
+
+    where = _where(options.where)
+    asked = read_sweep_file(options.file)
+    folder = options.out or options.file.with_name(f"{options.file.stem}-sweep")
+    with Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
+        table = sweep(
+            asked.kernel,
+            args=asked.args,
+            folder=folder,
+            workers=options.workers,
+            cluster=options.cluster,
+            progress=progress,
+            **asked.axes,
+        )
+    files = [folder / "rows.jsonl"]
+    if options.csv:
+        table.to_csv(options.csv)
+        files.append(options.csv)
+    if options.plot:
+        _plot(table.to_rows(), options, where)
+        files.append(options.plot)
+    if options.json:
+        print(table.to_json(), end="")
+    else:
+        failed = f", {len(table.failed)} of them failed" if table.failed else ""
+        print(printable(str(table)))
+        print(f"\n{len(table)} configurations{failed}; {table.computed} measured now")
+        print("\n".join(f"written: {file}" for file in files))
+    return 3 if len(table.failed) == len(table) else 0
+
+
+def _where(texts: list[str]) -> dict[str, object]:
+    pairs = [text.partition("=") for text in texts]
+    wrong = next((text for text, (name, equals, _) in zip(texts, pairs, strict=True) if not (name and equals)), None)
+    if wrong is not None:
+        raise UsageError(f"--where {wrong!r}: write COLUMN=VALUE, for example gpu=h100-sxm")
+    return {name: value for name, _, value in pairs}
+
+
+def _plot(rows: list[dict[str, object]], options: argparse.Namespace, where: dict[str, object]) -> None:
+    from gpusim_des import views  # noqa: PLC0415 - as above
+
+    seconds = options.value == "seconds"
+    try:
+        axes = views.heat_map(
+            rows,
+            options.x,
+            options.y,
+            options.value,
+            where=where,
+            scale=1e6 if seconds else 1.0,
+            label="time (µs)" if seconds else options.value,
+            title=str(options.file.stem),
+        )
+    except ValueError as error:
+        raise UsageError(f"--plot: {error}; choose columns with --x, --y, --value and --where") from None
+    views.save(axes, options.plot)

@@ -1,0 +1,65 @@
+"""Reports of a launch that are alike: one is kept, all are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from gpusim_des.grid import Dim3
+
+MOST_REPORTS = 100
+"""Reports that are kept of a launch; more are only counted."""
+
+
+class Report(Protocol):
+    """What is told of a kernel, with an example of it."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is the same for all that are counted together."""
+
+    @property
+    def count(self) -> int:
+        """How often it happened."""
+
+    @property
+    def where(self) -> Dim3:
+        """The block of the example."""
+
+
+R = TypeVar("R", bound=Report)
+
+
+class Reports(Generic[R]):
+    """A limited number of reports, with counts that have no limit.
+
+    Attributes
+    ----------
+    left_out
+        How often something happened for which there was no room.
+    """
+
+    def __init__(self) -> None:
+        self.left_out = 0
+        self._found: dict[tuple[object, ...], R] = {}
+
+    def __iter__(self) -> Iterator[R]:
+        return iter(self._found.values())
+
+    def add(self, report: R) -> None:
+        """Count it, and keep it if it is the first of its kind, of the lowest block."""
+        known = self._found.get(report.key)
+        if known is not None:  # of blocks that run at once, another may be the first to get there
+            example: Any = known if known.where[::-1] <= report.where[::-1] else report
+            self._found[report.key] = replace(example, count=known.count + report.count)
+        elif len(self._found) < MOST_REPORTS:
+            self._found[report.key] = report
+        else:
+            self.left_out += report.count
+
+    def join(self, other: Reports[R]) -> None:
+        """Add what other blocks reported."""
+        for report in other:
+            self.add(report)
+        self.left_out += other.left_out

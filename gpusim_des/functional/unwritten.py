@@ -1,0 +1,187 @@
+"""Reads of elements that nobody has written: poison here, whatever was there before on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpusim_des.functional.memory import DeviceArray, SharedArray
+from gpusim_des.functional.reports import Reports
+from gpusim_des.functional.source import Site, text_of
+from gpusim_des.functional.touched import Access, Active, active_of, elements_of
+from gpusim_des.grid import Dim3, LaunchConfig
+
+
+@dataclass(frozen=True)
+class UnwrittenRead:
+    """A place in a kernel that reads elements which nobody has written, with an example.
+
+    Attributes
+    ----------
+    kernel, array
+        Names.
+    memory
+        ``shared`` or ``global``.
+    element
+        Index of the example's element, one number for each dimension.
+    block, thread
+        Who reads it.
+    site
+        Where.
+    count
+        How many threads read such elements there, each as often as it does.
+    """
+
+    kernel: str
+    array: str
+    memory: Literal["shared", "global"]
+    element: tuple[int, ...]
+    block: Dim3
+    thread: Dim3
+    site: Site
+    count: int
+
+    @property
+    def where(self) -> Dim3:
+        """The block of the example."""
+        return self.block
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is the same for all that are counted together."""
+        return self.array, self.memory, self.site
+
+    @property
+    def line(self) -> int:
+        """Source line, 0 if unknown."""
+        return self.site.line
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        if self.memory == "shared":
+            return "shared memory is not cleared: let a thread store to the element first, then put a barrier"
+        return "device memory is not cleared: fill it first, with dev.memset, dev.memcpy or a kernel"
+
+    def __str__(self) -> str:
+        where = ", ".join(map(str, self.element))
+        often = f" ({self.count:,} times)" if self.count > 1 else ""
+        text = text_of(self.site)
+        return (
+            f"read of {self.memory} array {self.array}[{where}], which nobody has written: thread {self.thread} of "
+            f"block {self.block} in line {self.line}{often}; {self.remedy}"
+            + (f"\n  line {self.line}: {text}" * bool(text))
+        )
+
+
+class _Elements:
+    """Which elements of a shared array were written: the same for all blocks, until they differ."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.one: NDArray[np.bool_] = np.zeros(size, bool)
+        self.wide: NDArray[np.bool_] | None = None
+        self.left = True
+        """Whether some may be left; found out at barriers."""
+
+    def of(self, rows: int) -> NDArray[np.bool_]:
+        """Flags of all blocks, one block after the other."""
+        if self.wide is None:
+            self.wide = np.tile(self.one, rows)
+        return self.wide
+
+    def look(self) -> None:
+        """Find out whether everything is written by now."""
+        self.left = self.left and not (self.one if self.wide is None else self.wide).all()
+
+
+class UnwrittenReads:
+    """Follows what a machine's blocks write, and looks for reads of the rest.
+
+    Parameters
+    ----------
+    kernel, config, blocks, names
+        Name, grid and block, numbers of the blocks in flight, names of arrays by identity.
+    """
+
+    def __init__(self, kernel: str, config: LaunchConfig, blocks: NDArray[np.int64], names: dict[int, str]) -> None:
+        self.found: Reports[UnwrittenRead] = Reports()
+        self._kernel = kernel
+        self._config = config
+        self._blocks = blocks
+        self._names = names
+        self._threads = np.arange(config.threads_per_block, dtype=np.int64)
+        self._shared: dict[int, _Elements] = {}
+
+    def barrier(self) -> None:
+        """All blocks have met: a good moment to find out whether something is left."""
+        for elements in self._shared.values():
+            elements.look()
+
+    def wrote(self, array: DeviceArray | SharedArray, access: Access) -> None:
+        """Take note of a store."""
+        if isinstance(array, SharedArray):
+            elements = self._elements(array)
+            if elements.left:
+                flags, rows = self._flags(elements, access)
+                flags[elements_of(access, (rows, len(self._threads)), array.size)] = True
+        elif array.unwritten is not None:
+            array.note_written(elements_of(access, (len(self._blocks), len(self._threads)), 0))
+
+    def arrived(self, array: SharedArray, elements: NDArray[np.int64]) -> None:
+        """Take note of copies, elements counted over all blocks."""
+        known = self._elements(array)
+        if known.left:
+            known.of(len(self._blocks))[elements] = True
+
+    def read(self, array: DeviceArray | SharedArray, access: Access, site: Site) -> None:
+        """Look whether a read meets something that nobody has written."""
+        if isinstance(array, SharedArray):
+            elements = self._elements(array)
+            if not elements.left or array.window is not None:  # another array may have written it
+                return
+            flags, rows = self._flags(elements, access)
+            missing = ~flags[elements_of(access, (rows, len(self._threads)), array.size)]
+        else:
+            unwritten = array.unwritten
+            if unwritten is None:
+                return
+            rows = len(self._blocks)
+            where = elements_of(access, (rows, len(self._threads)), 0)
+            missing = np.ones(len(where), bool) if unwritten is True else unwritten[where]
+        if missing.any():
+            active = active_of(access, rows, self._threads, array.size if isinstance(array, SharedArray) else 0)
+            self._tell(array, active, np.flatnonzero(missing), len(self._blocks) // rows, site)
+
+    def _elements(self, array: SharedArray) -> _Elements:
+        if id(array) not in self._shared:
+            self._shared[id(array)] = _Elements(array.size)
+        return self._shared[id(array)]
+
+    def _flags(self, elements: _Elements, access: Access) -> tuple[NDArray[np.bool_], int]:
+        """Flags that an access is about, and of how many blocks they are."""
+        if elements.wide is None and access.alike:
+            return elements.one, 1
+        return elements.of(len(self._blocks)), len(self._blocks)
+
+    def _tell(
+        self, array: DeviceArray | SharedArray, active: Active, which: NDArray[Any], times: int, site: Site
+    ) -> None:
+        first = int(which[0])
+        shared = isinstance(array, SharedArray)
+        element = int(active.elements[first]) % array.size
+        self.found.add(
+            UnwrittenRead(
+                self._kernel,
+                self._names.get(id(array), array.name),
+                "shared" if shared else "global",
+                tuple(int(n) for n in np.unravel_index(element, array.shape)),
+                self._config.grid.at(int(self._blocks[active.threads.rows[first]])),
+                self._config.block.at(int(active.threads.who[first])),
+                site,
+                len(which) * times,
+            )
+        )

@@ -1,0 +1,109 @@
+"""Sizes written as expressions: ``cdiv(n, block)`` in a grid, ``f32[n, n]`` in an argument.
+
+Only whole numbers, names, ``+ - * // %``, ``cdiv``, ``min`` and ``max``: nothing that a text could do harm with.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from gpusim_des.errors import UsageError
+from gpusim_des.gpu.schema import suggest
+from gpusim_des.grid import cdiv
+
+LARGEST = 2**63 - 1
+"""Largest size: what 64 bits count."""
+
+LONGEST = 200
+"""Characters of an expression."""
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+
+_FUNCTIONS: dict[str, Callable[..., int]] = {"cdiv": cdiv, "min": min, "max": max}
+
+
+def evaluate(text: str, names: Mapping[str, object], where: str) -> tuple[int, ...]:
+    """Compute an expression, or several with commas between them.
+
+    Parameters
+    ----------
+    text
+        For example ``"cdiv(n, block), 2"``.
+    names
+        Values that it may use; only those that are whole numbers count.
+    where
+        What is computed, for messages: ``grid``.
+
+    Raises
+    ------
+    UsageError
+        For anything but whole numbers, known names and the operators above.
+
+    Examples
+    --------
+    >>> evaluate("cdiv(n, block), 2", {"n": 1000, "block": 256}, "grid")
+    (4, 2)
+    >>> evaluate("n / 2", {"n": 10}, "grid")
+    Traceback (most recent call last):
+        ...
+    gpusim_des.errors.UsageError: grid = 'n / 2': 'n / 2' is not possible here: use whole numbers, names, + - * // %, \
+cdiv(a, b), min and max
+    """
+    tree = _parsed(text) if len(text) <= LONGEST else None
+    if tree is None:
+        raise UsageError(
+            f"{where} = {text[:LONGEST]!r}: not an expression; write for example 64, 16,16 or cdiv(n, block)"
+        )
+    parts = tree.elts if isinstance(tree, ast.Tuple) else [tree]
+    known = {k: int(v) for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
+
+    def value(node: ast.expr) -> int:
+        number = _value(node, known, f"{where} = {text!r}", value)
+        if abs(number) > LARGEST:
+            raise UsageError(f"{where} = {text!r}: {ast.unparse(node)} is beyond 64 bits")
+        return number
+
+    try:
+        return tuple(value(part) for part in parts)
+    except (ZeroDivisionError, ValueError, TypeError) as error:
+        if isinstance(error, UsageError):
+            raise
+        raise UsageError(f"{where} = {text!r}: {error}") from None
+
+
+@lru_cache(maxsize=1024)  # a sweep computes few expressions many times
+def _parsed(text: str) -> ast.expr | None:
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _value(node: ast.expr, names: Mapping[str, int], where: str, value: Callable[[ast.expr], int]) -> int:
+    match node:
+        case ast.Constant(value=int() as number) if not isinstance(number, bool):
+            return number
+        case ast.Name(id=name) if name in names:
+            return names[name]
+        case ast.Name(id=name):
+            hint = suggest(name, sorted(names)) if names else "no argument is a whole number"
+            raise UsageError(f"{where}: {name!r} is no argument that is a whole number: {hint}")
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](value(left), value(right))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -value(operand)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](*(value(a) for a in args))
+    raise UsageError(
+        f"{where}: {ast.unparse(node)!r} is not possible here: use whole numbers, names, + - * // %, cdiv(a, b), min "
+        "and max"
+    )

@@ -1,0 +1,129 @@
+"""What tells two configurations apart: a hash of everything that a result depends on.
+
+The kernel's source with the helpers and constants that it uses, the sizes, the arguments down to their bytes, every
+number of the GPU model, and the simulator itself: its version and its own source, so that no result outlives the rules
+that made it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import inspect
+import json
+from functools import cache
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from gpusim_des.errors import SimError
+from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.gpu import GPU
+from gpusim_des.sweeps.configuration import Configuration, shape_of
+from gpusim_des.sweeps.reach import reached
+from gpusim_des.version import VERSION
+
+
+def digest(*parts: str | bytes) -> str:
+    """Short hash of several parts; their borders count.
+
+    >>> digest("ab", "c") == digest("a", "bc")
+    False
+    """
+    whole = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        whole.update(len(data).to_bytes(8, "little") + data)
+    return whole.hexdigest()[:32]
+
+
+@cache
+def simulator_digest() -> str:
+    """Hash of the version and of all source files of the package."""
+    package = Path(__file__).resolve().parent.parent
+    files = sorted(package.rglob("*.py"))
+    return digest(VERSION, *(data for f in files for data in (f.relative_to(package).as_posix(), f.read_bytes())))
+
+
+class Fingerprints:
+    """Keys of the configurations of one kernel; what many of them share is hashed once.
+
+    Examples
+    --------
+    >>> import gpusim_des as gs
+    >>> from gpusim_des.gpu import load_gpu
+    >>> @gs.block_kernel
+    ... def nothing(blk, n):
+    ...     pass
+    >>> keys = Fingerprints(nothing)
+    >>> tiny = load_gpu("tiny")
+    >>> a, b, c = (Configuration(tiny, grid, 32, {"n": n}) for grid, n in ((8, 8), ("n", 8), ("n", 9)))
+    >>> keys.key(a) == keys.key(b), keys.key(a) == keys.key(c)
+    (True, False)
+    """
+
+    def __init__(self, kernel: KernelFunction) -> None:
+        self._kernel = kernel
+        self._kernel_digest = digest(type(kernel).__name__, *kernel_parts(kernel))
+        self._gpus: dict[int, tuple[GPU, str]] = {}
+        self._values: dict[int, tuple[Any, str]] = {}
+
+    def key(self, c: Configuration) -> str:
+        """Key of a configuration."""
+        try:
+            grid, block = shape_of(self._kernel, c)
+            sizes: list[Any] = [[*grid], [*block]]
+        except SimError:  # its error is its result, and depends on what was written
+            sizes = [repr(c.grid), repr(c.block)]
+        args = [[name, self._value(c.args[name])] for name in sorted(c.args)]
+        policy = [c.sms, c.registers, c.shared, c.caches, c.engine, c.sample]
+        return digest(simulator_digest(), self._kernel_digest, self._gpu(c.gpu), json.dumps([sizes, args, policy]))
+
+    def _gpu(self, gpu: GPU) -> str:
+        if id(gpu) not in self._gpus:
+            numbers = {f.name: repr(getattr(gpu, f.name)) for f in dataclasses.fields(gpu) if f.compare}
+            self._gpus[id(gpu)] = gpu, digest(json.dumps(numbers, sort_keys=True))  # held, so that the id stays its own
+        return self._gpus[id(gpu)][1]
+
+    def _value(self, value: Any) -> str:
+        if isinstance(value, np.ndarray):
+            if id(value) not in self._values:
+                self._values[id(value)] = value, digest(*value_parts(value))
+            return self._values[id(value)][1]
+        return f"{type(value).__name__} {value!r}"
+
+
+def value_parts(value: np.ndarray[Any, Any]) -> tuple[str | bytes, ...]:
+    """What an array is, down to its bytes."""
+    return str(value.dtype), str(value.shape), np.ascontiguousarray(value).tobytes()
+
+
+def kernel_parts(kernel: KernelFunction) -> list[str | bytes]:
+    """Source of a kernel, and the sources and values of what it uses by name; what they use in turn as well."""
+    parts: list[str | bytes] = []
+    for name, value in reached(kernel.function):  # type: ignore[arg-type]
+        parts.append(name)
+        if isinstance(value, FunctionType):
+            parts += [_source(value), repr(value.__defaults__), repr(value.__kwdefaults__)]
+        else:
+            parts += _constant(value)
+    return parts
+
+
+def _source(function: FunctionType) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):
+        return f"{function.__code__.co_code!r} {function.__code__.co_consts!r}"
+
+
+def _constant(value: Any) -> list[str | bytes]:
+    if isinstance(value, np.ndarray):
+        return list(value_parts(value))
+    if isinstance(value, ModuleType):  # of other packages: their versions are the user's to keep
+        return [value.__name__]
+    if isinstance(value, type) or callable(value):
+        return [f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"]
+    return [type(value).__name__, repr(value)]

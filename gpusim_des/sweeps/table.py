@@ -1,0 +1,120 @@
+"""The table that a sweep makes: a row for each configuration, in the order of the axes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from gpusim_des.results import Row, even
+from gpusim_des.whole_file import whole_file
+
+
+@dataclass(frozen=True)
+class SweepTable:
+    """Rows of a sweep: what was varied, what came out, and ``error`` where something went wrong.
+
+    Attributes
+    ----------
+    rows
+        Dictionaries with the same keys, for pandas or polars.
+    computed
+        Configurations that were measured now; the others were equal to them, or lay finished in the folder.
+
+    Examples
+    --------
+    >>> rows = {"block": 32, "seconds": 2e-6, "error": ""}, {"block": 64, "seconds": None, "error": "no"}
+    >>> table = SweepTable(rows, computed=2)
+    >>> len(table), [row["block"] for row in table.failed], table.best("seconds")["block"]
+    (2, [64], 32)
+    """
+
+    rows: tuple[Row, ...]
+    computed: int
+
+    @property
+    def failed(self) -> list[Row]:
+        """Rows of configurations that could not be measured; ``error`` says why."""
+        return [row for row in self.rows if row["error"]]
+
+    def best(self, figure: str = "seconds") -> Row:
+        """Row with the least value of a figure.
+
+        Raises
+        ------
+        ValueError
+            If no row has it.
+        """
+        having = [row for row in self.rows if isinstance(row.get(figure), int | float)]
+        if not having:
+            raise ValueError(f"no row has a number for {figure!r}: columns are {', '.join(self.rows[0])}")
+        return min(having, key=lambda row: float(row[figure]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def to_rows(self) -> list[Row]:
+        """Rows as a list, for ``pandas.DataFrame(table.to_rows())``."""
+        return list(self.rows)
+
+    def to_csv(self, path: str | PathLike[str] | None = None) -> str:
+        """The table as CSV with a head line; with a path it is also written there, whole or not at all."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self.rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return _written(text.getvalue(), path)
+
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """The table as a JSON list of objects; with a path it is also written there, whole or not at all."""
+        return _written(json.dumps(list(self.rows), indent=1, ensure_ascii=False) + "\n", path)
+
+    def __str__(self) -> str:
+        return summary(self.rows)
+
+
+SHOWN = ("seconds", "achieved_occupancy", "main_stall", "error")
+"""Figures of the printed table, beside what was varied."""
+
+
+def summary(rows: tuple[Row, ...]) -> str:
+    """Readable table: what varies, time, occupancy, main stall and errors."""
+    columns = list(rows[0])
+    axes = columns[: columns.index("error")]
+    varying = [name for name in axes if len({str(row[name]) for row in rows if row[name] is not None}) > 1]
+    shown = [*varying, *(name for name in SHOWN if name != "error" or any(row["error"] for row in rows))]
+    cells = [[_cell(name, row.get(name)) for name in shown] for row in rows]
+    widths = [max(len(name), *(len(line[k]) for line in cells)) for k, name in enumerate(shown)]
+    lines = [shown, *cells]
+    return "\n".join("  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return "-"
+    if name == "error":
+        return str(value)[:70]
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def table_of(columns: list[dict[str, Any]], records: list[dict[str, Any]], computed: int) -> SweepTable:
+    """Join what was varied with what came out."""
+    rows: list[Row] = [
+        {**column, "error": record.get("error", ""), **(record.get("result") or {})}
+        for column, record in zip(columns, records, strict=True)
+    ]
+    return SweepTable(tuple(even(rows)), computed)
+
+
+def _written(text: str, path: str | PathLike[str] | None) -> str:
+    if path is not None:
+        with whole_file(path) as draft:
+            draft.write_text(text, encoding="utf-8", newline="")
+    return text

@@ -1,0 +1,4 @@
+"""The version of the package, in one place."""
+
+VERSION = "0.1.0"
+"""As in ``pyproject.toml``; a test compares them."""

@@ -1,0 +1,138 @@
+"""A figure over two axes of a sweep, as colours with numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+from gpusim_des.views import figure
+from gpusim_des.views.palette import HATCH_COLOR
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+COLORS = "viridis"
+"""Colour map: as bright as the value is large, also for colour-blind readers and in grey print."""
+
+Rows = Iterable[Mapping[str, Any]]
+
+
+def heat_map(
+    rows: Rows,
+    x: str,
+    y: str,
+    value: str = "seconds",
+    *,
+    where: Mapping[str, object] | None = None,
+    scale: float = 1.0,
+    label: str = "",
+    title: str = "",
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw a figure over two of the things that a sweep varied.
+
+    Parameters
+    ----------
+    rows
+        A table of `sweep`, or any rows with these columns.
+    x, y
+        Columns of the axes, for example ``"registers"`` and ``"shared"``; values keep the order of the rows.
+    value
+        Column of the numbers.
+    where
+        Values of other columns, to choose rows where more than two things were varied.
+    scale
+        Factor of the numbers that are shown: 1e6 shows seconds in µs.
+    label, title
+        Of the colours and the figure; a `label` should name the unit.
+    ax
+        Axes to draw on. Without it a new figure is made, unknown to pyplot; save it with ``views.save``.
+
+    Returns
+    -------
+    Axes
+        With a cell for each pair of values; hatched where there is no number, as for a launch that is impossible.
+
+    Raises
+    ------
+    ValueError
+        For a column that is not there, no rows, or several rows for one cell.
+
+    Examples
+    --------
+    >>> rows = [{"block": b, "n": n, "seconds": b * n * 1e-6} for b in (32, 64) for n in (1, 2)]
+    >>> ax = heat_map(rows, "n", "block", scale=1e6, label="time (µs)")
+    >>> [text.get_text() for text in ax.texts]
+    ['32', '64', '64', '128']
+    """
+    chosen = [row for row in rows if all(str(row.get(k)) == str(v) for k, v in (where or {}).items())]
+    if not chosen:
+        raise ValueError(f"no rows to draw{f' where {dict(where)}' if where else ''}")
+    for name in (x, y, value, *(where or {})):
+        if not any(name in row for row in chosen):
+            raise ValueError(f"no column {name!r}: there are {', '.join(chosen[0])}")
+    columns, lines = ({row[name]: None for row in chosen} for name in (x, y))
+    cells: dict[tuple[object, object], Any] = {}
+    for row in chosen:
+        place = row[x], row[y]
+        if place in cells:
+            raise ValueError(
+                f"several rows have {x} = {place[0]} and {y} = {place[1]}: choose one value of what else was varied, "
+                "where={'gpu': 'h100-sxm'}"
+            )
+        cells[place] = row.get(value)
+    numbers = [[_number(cells.get((column, line)), scale) for column in columns] for line in lines]
+    return _draw(numbers, [*map(str, columns)], [*map(str, lines)], (x, y, label or value), title, ax)
+
+
+def _number(value: Any, scale: float) -> float:
+    return float(value) * scale if isinstance(value, int | float) else float("nan")
+
+
+def _draw(
+    numbers: list[list[float]],
+    columns: list[str],
+    lines: list[str],
+    names: tuple[str, str, str],
+    title: str,
+    ax: Axes | None,
+) -> Axes:
+    from matplotlib import colormaps  # noqa: PLC0415 - Matplotlib is imported with the first figure
+    from matplotlib.patches import Rectangle  # noqa: PLC0415
+
+    ax = figure.new_axes(ax, 2.6 + 0.75 * len(columns), 1.6 + 0.5 * len(lines))
+    ax.set_facecolor("#f4f4f4")
+    ax.add_patch(
+        Rectangle(
+            (0, 0), 1, 1, transform=ax.transAxes, facecolor="none", edgecolor=HATCH_COLOR, hatch="///", lw=0, zorder=0
+        )
+    )
+    image = ax.imshow(numbers, cmap=colormaps[COLORS], aspect="auto", zorder=1)
+    known = [v for line in numbers for v in line if not isnan(v)]
+    if known:
+        bar = ax.figure.colorbar(image, ax=ax)
+        bar.set_label(figure.plain(names[2]))
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    for row, line in enumerate(numbers):
+        for column, number in enumerate(line):
+            if not isnan(number):
+                bright = high > low and (number - low) / (high - low) > 0.6
+                ax.text(
+                    column,
+                    row,
+                    f"{number:,.3g}",
+                    ha="center",
+                    va="center",
+                    color="black" if bright else "white",
+                    fontsize=9,
+                )
+    ax.set_xticks(
+        range(len(columns)), [figure.plain(c) for c in columns], rotation=45 if len(max(columns, key=len)) > 6 else 0
+    )
+    ax.set_yticks(range(len(lines)), [figure.plain(c) for c in lines])
+    ax.tick_params(length=0)
+    ax.set_xlabel(figure.plain(names[0]))
+    ax.set_ylabel(figure.plain(names[1]))
+    ax.set_title(figure.plain(title))
+    return ax

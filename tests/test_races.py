@@ -1,0 +1,552 @@
+"""Races in shared memory: every kind with a kernel that has it and a near-miss that has not, in all ways of running."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpusim_des as gs
+from gpusim_des.functional.reports import MOST_REPORTS
+
+HERE = Path(__file__).name
+WAYS = pytest.mark.parametrize("vectorize", [True, False], ids=["vectorized", "interpreted"])
+
+
+def line_of(kernel: Any, offset: int) -> int:
+    """Number of a line of a kernel, counted from its decorator."""
+    return int(kernel.function.__code__.co_firstlineno) + offset
+
+
+def launched(kernel: Any, grid: int, block: int, *more: Any, **options: Any) -> gs.Launch:
+    """Launch a kernel on an input of ones and an output of zeros."""
+    dev = gs.Device("tiny")
+    n = grid * block
+    a, c = dev.to_device(np.arange(n, dtype=np.int32), "a"), dev.to_device(np.zeros(n, np.int32), "c")
+    return dev.launch(kernel, grid, block, a, c, *more, **options)
+
+
+def found(launch: gs.Launch) -> list[tuple[str, str, bool, int]]:
+    """Kind, scope, equality and number of the races."""
+    counters = launch.counters
+    assert counters.races == sum(race.count for race in launch.races if not race.equal_values)
+    assert counters.equal_value_races == sum(race.count for race in launch.races if race.equal_values)
+    return [(race.kind, race.scope, race.equal_values, race.count) for race in launch.races]
+
+
+# Missing barriers -----------------------------------------------------------------------------------------------------
+
+
+@gs.kernel
+def reverse(t: Any, a: Any, c: Any, meet: Any) -> Any:
+    tile = t.shared("tile", 64, np.int32)
+    i = t.threadIdx.x
+    tile[i] = a[t.blockIdx.x * 64 + i]
+    if meet:
+        yield t.syncthreads()
+    c[t.blockIdx.x * 64 + i] = tile[63 - i]
+
+
+@WAYS
+def test_write_then_read(vectorize: bool) -> None:
+    """All 64 threads of 3 blocks read what a thread of the other warp has written."""
+    launch = launched(reverse, 3, 64, False, vectorize=vectorize)
+    assert found(launch) == [("write-read", "block", False, 192)]
+    (race,) = launch.races
+    write, read = line_of(reverse, 4), line_of(reverse, 7)
+    assert (race.kernel, race.array, race.memory, race.element) == ("reverse", "tile", "shared", (63,))
+    assert (race.first.kind, race.first.thread, race.first.line) == ("write", gs.Dim3(63, 0, 0), write)
+    assert (race.second.kind, race.second.thread, race.second.line) == ("read", gs.Dim3(0, 0, 0), read)
+    assert race.remedy == f"put yield t.syncthreads() between line {write} and line {read}"
+    text = (
+        f"race on shared array tile[63] in block (0, 0, 0): thread (63, 0, 0) writes it in line {write}, thread "
+        f"(0, 0, 0) reads it in line {read}, and nothing orders them (192 times); put yield t.syncthreads() between "
+        f"line {write} and line {read}"
+    )
+    assert str(race).splitlines() == [
+        text,
+        f"  line {write}: tile[i] = a[t.blockIdx.x * 64 + i]",
+        f"  line {read}: c[t.blockIdx.x * 64 + i] = tile[63 - i]",
+    ]
+
+
+@WAYS
+def test_a_barrier_between_write_and_read(vectorize: bool) -> None:
+    assert found(launched(reverse, 3, 64, True, vectorize=vectorize)) == []
+
+
+@gs.block_kernel
+def reverse_in_blocks(blk: Any, a: Any, c: Any, meet: Any) -> None:
+    tile = blk.shared((8, 8), np.int32, "tile")
+    i = blk.tid
+    blk.sstore(tile, (i // 8, i % 8), blk.load(a, blk.bx * 64 + i))
+    if meet:
+        blk.sync()
+    blk.store(c, blk.bx * 64 + i, blk.sload(tile, 63 - i))
+
+
+def test_block_style() -> None:
+    launch = launched(reverse_in_blocks, 3, 64, False)
+    assert found(launch) == [("write-read", "block", False, 192)]
+    assert launch.races[0].element == (7, 7)
+    lines = line_of(reverse_in_blocks, 4), line_of(reverse_in_blocks, 7)
+    assert launch.races[0].remedy == "put blk.sync() between line {} and line {}".format(*lines)
+    assert found(launched(reverse_in_blocks, 3, 64, True)) == []
+
+
+@gs.kernel
+def rotate(t: Any, a: Any, c: Any, meet: Any) -> Any:
+    tile = t.shared("tile", 64, np.int32)
+    i = t.threadIdx.x
+    tile[i] = a[i]
+    yield t.syncthreads()
+    v = tile[(i + 1) % 64]
+    if meet:
+        yield t.syncthreads()
+    tile[i] = v
+
+
+@WAYS
+def test_read_then_write(vectorize: bool) -> None:
+    """Threads 0 and 32 overwrite what threads 63 and 31 read, of the other warp; the others are neighbours in one."""
+    launch = launched(rotate, 1, 64, False, vectorize=vectorize)
+    assert found(launch) == [("read-write", "block", False, 2), ("read-write", "warp", False, 62)]
+    assert found(launched(rotate, 1, 64, True, vectorize=vectorize)) == []
+
+
+@gs.kernel
+def in_a_loop(t: Any, a: Any, c: Any, meet: Any) -> Any:
+    tile = t.shared("tile", 64, np.int32)
+    i = t.threadIdx.x
+    for k in range(3):
+        tile[i] = a[i] + k
+        yield t.syncthreads()
+        c[i] = tile[63 - i]
+        if meet:
+            yield t.syncthreads()
+
+
+@WAYS
+def test_the_next_iteration_overwrites(vectorize: bool) -> None:
+    launch = launched(in_a_loop, 1, 64, False, vectorize=vectorize)
+    assert found(launch) == [("read-write", "block", False, 128)]
+    write, read = line_of(in_a_loop, 5), line_of(in_a_loop, 7)
+    assert launch.races[0].remedy == (f"put yield t.syncthreads() behind line {read}, before line {write} comes again")
+    assert found(launched(in_a_loop, 1, 64, True, vectorize=vectorize)) == []
+
+
+# Several threads, one element -----------------------------------------------------------------------------------------
+
+
+@gs.kernel
+def all_write(t: Any, a: Any, c: Any, kind: Any) -> Any:
+    cell = t.shared("cell", 1, np.int32)
+    if kind == "number":
+        cell[0] = t.threadIdx.x
+    elif kind == "same":
+        cell[0] = 7
+    elif kind == "one":
+        if t.threadIdx.x == 0:
+            cell[0] = 7
+    else:
+        cell.atomic_exch(0, t.threadIdx.x)
+    yield t.syncthreads()
+    c[t.threadIdx.x] = cell[0]
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("kind", "races"),
+    [
+        ("number", [("write-write", "block", False, 32), ("write-write", "warp", False, 31)]),
+        ("same", [("write-write", "block", True, 32), ("write-write", "warp", True, 31)]),
+        ("one", []),
+        ("atomic", []),
+    ],
+)
+def test_one_statement_writes_one_element(kind: str, races: list[Any], vectorize: bool) -> None:
+    """Of 64 threads one comes last, thread 63: the other 31 of its warp and the 32 of warp 0 race with it."""
+    launch = launched(all_write, 1, 64, kind, vectorize=vectorize)
+    assert found(launch) == races
+    assert launch.mistakes == tuple(race for race in launch.races if kind == "number")
+    if races:
+        assert launch.races[0].remedy.startswith("let one thread write it")
+
+
+def test_equal_values_are_told_but_not_warned_of(recwarn: pytest.WarningsRecorder) -> None:
+    launch = launched(all_write, 1, 64, "same")
+    assert not recwarn.list
+    assert ", both the same value, and nothing orders them" in str(launch.races[0])
+
+
+@gs.kernel
+def mixed(t: Any, a: Any, c: Any, atomic: Any) -> Any:
+    total = t.shared("total", 1, np.int32)
+    if t.threadIdx.x == 0:
+        total[0] = 0
+    yield t.syncthreads()
+    if t.threadIdx.x < 32:
+        total.atomic_add(0, 1)
+    elif t.threadIdx.x == 32:
+        if atomic:
+            c[0] = total.atomic_add(0, 0)
+        else:
+            c[0] = total[0]
+
+
+@WAYS
+def test_atomics_race_with_plain_accesses_only(vectorize: bool) -> None:
+    launch = launched(mixed, 1, 64, False, vectorize=vectorize)
+    assert found(launch) == [("atomic-read", "block", False, 1)]
+    assert launch.races[0].remedy.endswith("or use atomic operations for both")
+    assert found(launched(mixed, 1, 64, True, vectorize=vectorize)) == []
+
+
+@gs.block_kernel
+def two_statements(blk: Any, a: Any, c: Any) -> None:
+    s = blk.shared(32, np.int32, "s")
+    blk.sstore(s, blk.lane, blk.tid, mask=blk.warp == 0)
+    blk.sstore(s, blk.lane, blk.tid, mask=blk.warp == 1)
+
+
+@gs.block_kernel
+def last_reader(blk: Any, a: Any, c: Any) -> None:
+    """Both warps read an element, then a thread of warp 1, which read it last, writes it."""
+    s = blk.shared(64, np.int32, "s")
+    blk.sstore(s, blk.tid, 0)
+    blk.sync()
+    blk.sload(s, 5)
+    blk.sstore(s, 5, 1, mask=blk.tid == 40)
+
+
+@gs.block_kernel
+def own_overwrite(blk: Any, a: Any, c: Any) -> None:
+    """Thread 40 overwrites what thread 0 wrote, and reads it: that races with thread 0 still."""
+    s = blk.shared(64, np.int32, "s")
+    blk.sstore(s, 5, 1, mask=blk.tid == 0)
+    blk.sstore(s, 5, 2, mask=blk.tid == 40)
+    blk.sload(s, 5, mask=blk.tid == 40)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "races"),
+    [
+        (two_statements, [("write-write", "block", False, 32)]),
+        (last_reader, [("read-write", "block", False, 1)]),
+        (own_overwrite, [("write-write", "block", False, 1), ("write-read", "block", False, 1)]),
+    ],
+)
+def test_no_access_hides_another(kernel: Any, races: list[Any]) -> None:
+    """Cases in which a detector is blind that remembers one access per element."""
+    assert found(launched(kernel, 1, 64)) == races
+
+
+@gs.kernel
+def strided(t: Any, a: Any, c: Any, stride: Any) -> Any:
+    s = t.shared("s", 1024, np.int32)
+    for k in range(32):
+        s[t.lane + 32 * k] = 0
+    t.syncwarp()
+    where = t.lane * stride
+    value = s[where] + 1
+    s[where] = value
+
+
+@WAYS
+@pytest.mark.parametrize(("stride", "races"), [(1, 0), (32, 0), (0, 32)])
+def test_lanes_that_meet_in_one_element(stride: int, races: int, vectorize: bool) -> None:
+    """Case C16: with stride 0 there is no bank conflict but a race: all 32 lanes store where others have read."""
+    launch = launched(strided, 1, 32, stride, vectorize=vectorize)
+    assert launch.counters.races + launch.counters.equal_value_races == races
+    assert {race.scope for race in launch.races} == ({"warp"} if races else set())
+
+
+# Within a warp --------------------------------------------------------------------------------------------------------
+
+
+@gs.kernel
+def warp_reduction(t: Any, a: Any, c: Any, sync: Any) -> Any:
+    s = t.shared("s", 512, np.int32)
+    i = t.threadIdx.x
+    s[i] = a[i]
+    yield t.syncthreads()
+    for half in (256, 128, 64):
+        if i < half:
+            s[i] = s[i] + s[i + half]
+        yield t.syncthreads()
+    if i < 32:
+        for half in (32, 16, 8, 4, 2, 1):
+            v = s[i] + s[i + half]
+            if sync:
+                t.syncwarp()
+            s[i] = v
+            if sync:
+                t.syncwarp()
+    if i == 0:
+        c[0] = s[0]
+
+
+@WAYS
+def test_warp_synchronous_reduction(vectorize: bool) -> None:
+    """A warp adds without barriers what its other lanes wrote (case C28): right in lockstep, a race since Volta.
+
+    In the step of 16, lanes 0 to 15 read what lanes 16 to 31 wrote in the step before, and 16 to 31 then overwrite it;
+    in the steps of 8, 4, 2 and 1 these are 24, 28, 30 and 31 lanes.
+    """
+    launch = launched(warp_reduction, 1, 512, False, vectorize=vectorize)
+    assert {race.scope for race in launch.races} == {"warp"}
+    assert launch.counters.races == 2 * (16 + 24 + 28 + 30 + 31)
+    assert launch.races[0].remedy.startswith("lanes of a warp are in step only before Volta: put t.syncwarp()")
+    assert found(launched(warp_reduction, 1, 512, True, vectorize=vectorize)) == []
+
+
+@WAYS
+def test_the_sum_is_right_in_lockstep_all_the_same(vectorize: bool) -> None:
+    dev = gs.Device("tiny")
+    a, c = dev.to_device(np.arange(512, dtype=np.int32)), dev.to_device(np.zeros(512, np.int32))
+    dev.launch(warp_reduction, 1, 512, a, c, True, vectorize=vectorize)
+    assert dev.to_host(c)[0] == 512 * 511 // 2
+
+
+EXCHANGES: list[Callable[[Any], Any]] = []
+
+
+@gs.kernel
+def neighbours(t: Any, a: Any, c: Any, how: Any) -> Any:
+    s = t.shared("s", 32, np.int32)
+    i = t.threadIdx.x
+    s[i] = a[i]
+    if how == "syncwarp":
+        t.syncwarp()
+    elif how == "shuffle":
+        t.shfl_down(i, 1)
+    elif how == "vote":
+        t.ballot(i > 3)
+    elif how == "half":
+        if i < 16:
+            t.syncwarp()
+    elif how == "fence":
+        t.threadfence()
+    c[i] = s[(i + 1) % 32]
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("how", "races"), [("syncwarp", 0), ("shuffle", 0), ("vote", 0), ("nothing", 32), ("fence", 32), ("half", 17)]
+)
+def test_what_orders_lanes_of_a_warp(how: str, races: int, vectorize: bool) -> None:
+    """Of lanes 0 to 15, which meet, 15 read what another of them wrote: 17 others race. A fence orders no threads."""
+    launch = launched(neighbours, 1, 32, how, vectorize=vectorize)
+    assert found(launch) == ([("write-read", "warp", False, races)] if races else [])
+
+
+@gs.kernel
+def chained(t: Any, a: Any, c: Any) -> Any:
+    """Lane 0 hears of lane 20 through lane 10: they meet it one after the other."""
+    s = t.shared("s", 32, np.int32)
+    i = t.threadIdx.x
+    if i == 20:
+        s[0] = 1
+    if i in (10, 20):
+        t.syncwarp()
+    if i in (0, 10):
+        t.syncwarp()
+    if i == 0:
+        c[0] = s[0]
+
+
+@WAYS
+def test_order_is_passed_on(vectorize: bool) -> None:
+    assert found(launched(chained, 1, 32, vectorize=vectorize)) == []
+
+
+# Asynchronous copies --------------------------------------------------------------------------------------------------
+
+
+@gs.kernel
+def copied(t: Any, a: Any, c: Any, wait: Any, meet: Any) -> Any:
+    s = t.shared("s", 64, np.int32)
+    i = t.threadIdx.x
+    t.pipeline_memcpy_async(s, i, a, i)
+    t.pipeline_commit()
+    if wait:
+        t.pipeline_wait_prior(0)
+    if meet:
+        yield t.syncthreads()
+    c[i] = s[63 - i]
+
+
+@WAYS
+@pytest.mark.parametrize(
+    ("wait", "meet", "races"),
+    [
+        (True, True, []),
+        (True, False, [("copy-read", "block", False, 64)]),
+        (False, True, [("copy-read", "block", False, 64)]),
+    ],
+)
+def test_copies_are_waited_for_and_then_all_meet(wait: bool, meet: bool, races: list[Any], vectorize: bool) -> None:
+    launch = launched(copied, 1, 64, wait, meet, vectorize=vectorize)
+    assert found(launch) == races
+    if races:
+        assert "waits for its copy, t.pipeline_wait_prior(0), and then all threads meet" in launch.races[0].remedy
+
+
+@gs.kernel
+def own_copy(t: Any, a: Any, c: Any, wait: Any) -> Any:
+    s = t.shared("s", 64, np.int32)
+    i = t.threadIdx.x
+    t.pipeline_memcpy_async(s, i, a, i)
+    t.pipeline_commit()
+    if wait:
+        t.pipeline_wait_prior(0)
+    c[i] = s[i]
+
+
+@WAYS
+def test_a_thread_that_waits_needs_no_barrier_for_its_own_copy(vectorize: bool) -> None:
+    launch = launched(own_copy, 1, 64, False, vectorize=vectorize)
+    assert found(launch) == [("copy-read", "warp", False, 64)]
+    assert "meet" not in launch.races[0].remedy
+    assert found(launched(own_copy, 1, 64, True, vectorize=vectorize)) == []
+
+
+@gs.kernel
+def bulk(t: Any, a: Any, c: Any, wait: Any) -> Any:
+    s = t.shared("s", 64, np.int32)
+    bar = t.shared_barrier("bar")
+    if t.threadIdx.x == 0:
+        t.memcpy_async_bulk(s, 0, a, 0, 64, bar)
+    if wait:
+        t.barrier_wait(bar)
+    c[t.threadIdx.x] = s[t.threadIdx.x]
+
+
+@WAYS
+def test_bulk_copies(vectorize: bool) -> None:
+    launch = launched(bulk, 1, 64, False, vectorize=vectorize)
+    assert sum(race.count for race in launch.races) == 64
+    assert {race.kind for race in launch.races} == {"bulk copy-read"}
+    assert launch.races[0].remedy.startswith("all threads wait for the copy, t.barrier_wait(bar)")
+    assert found(launched(bulk, 1, 64, True, vectorize=vectorize)) == []
+
+
+# Handing over without a barrier ---------------------------------------------------------------------------------------
+
+
+@gs.kernel
+def handed_over(t: Any, a: Any, c: Any, fence: Any) -> Any:
+    """Warp 1 passes a value to warp 0 with a flag, written first in lockstep order."""
+    s = t.shared("s", 1, np.int32)
+    flag = t.shared("flag", 1, np.int32)
+    if t.threadIdx.x == 0:
+        flag[0] = 0
+    yield t.syncthreads()
+    if t.threadIdx.x == 32:
+        s[0] = 5
+        if fence:
+            t.threadfence()
+        flag.atomic_exch(0, 1)
+    if t.threadIdx.x == 0 and flag.atomic_add(0, 0) == 1:
+        t.threadfence()
+        c[0] = s[0]
+
+
+def test_a_flag_with_a_fence_orders() -> None:
+    assert found(launched(handed_over, 1, 64, True)) == []
+    assert found(launched(handed_over, 1, 64, False)) == [("write-read", "block", False, 1)]
+
+
+# Where it is looked for, and what is said -----------------------------------------------------------------------------
+
+
+def test_off_looks_for_none() -> None:
+    assert found(launched(reverse, 3, 64, False, races="off")) == []
+
+
+def test_a_wrong_choice_is_refused() -> None:
+    with pytest.raises(ValueError, match="races = 'all': possible are 'shared', 'global', 'off'"):
+        launched(reverse, 3, 64, False, races="all")
+
+
+def test_a_launch_warns_of_its_worst_race() -> None:
+    with pytest.warns(gs.RaceWarning, match=r"kernel 'rotate': race on shared array tile.*\n.*\n.*\nand 1 more in"):
+        launch = launched(rotate, 1, 64, False)
+    text = str(launch)
+    assert text.startswith("kernel 'rotate', grid (1, 1, 1), block (64, 1, 1)\nrace on shared array tile[")
+    assert text.splitlines()[-2].split() == ["races", "64"]
+
+
+@gs.block_kernel
+def at_many_places(blk: Any, a: Any, c: Any, functions: Any) -> None:
+    s = blk.shared(64, np.int32, "s")
+    for store in functions:
+        store(blk, s)
+
+
+def test_reports_have_a_limit_and_counts_have_none() -> None:
+    """250 places write to elements that other threads wrote in the place before: 64 races at all but the first."""
+    where = ["blk.tid", "63 - blk.tid"]
+    source = "\n".join(f"def f{k}(blk, s): blk.sstore(s, {where[k % 2]}, blk.tid)" for k in range(250))
+    names: dict[str, Any] = {}
+    exec(compile(source, "many_places.py", "exec"), names)
+    launch = launched(at_many_places, 1, 64, Functions([names[f"f{k}"] for k in range(250)]))
+    assert len(launch.races) == MOST_REPORTS
+    assert launch.counters.races == 249 * 64
+
+
+class Functions:
+    """Functions as a kernel's argument."""
+
+    def __init__(self, functions: list[Any]) -> None:
+        self._functions = functions
+
+    def __iter__(self) -> Any:
+        return iter(self._functions)
+
+
+def test_blocks_that_run_again_are_counted_once() -> None:
+    """Blocks disagree on Python control flow, so that they run again in groups."""
+
+    @gs.block_kernel
+    def kernel(blk: Any, a: Any, c: Any) -> None:
+        s = blk.shared(64, np.int32, "s")
+        blk.sstore(s, blk.tid, 1)
+        blk.sload(s, 63 - blk.tid)
+        if blk.bx % 2 == 0:
+            blk.sync()
+
+    assert found(launched(kernel, 4, 64, races="global")) == [("write-read", "block", False, 256)]
+
+
+def test_what_only_some_blocks_do() -> None:
+    """One shadow stands for all blocks until one of them differs."""
+
+    @gs.block_kernel
+    def kernel(blk: Any, a: Any, c: Any) -> None:
+        s = blk.shared(64, np.int32, "s")
+        blk.sstore(s, blk.tid, 1)
+        blk.sync(mask=(blk.bx != 1) & (blk.tid >= 0))
+        blk.sload(s, 63 - blk.tid)
+        blk.sync()
+        blk.sload(s, 62 - blk.tid, mask=blk.tid < 63)
+
+    assert found(launched(kernel, 3, 64)) == [("write-read", "block", False, 64)]
+
+
+@pytest.mark.filterwarnings("ignore::gpusim_des.StreamRaceWarning")
+def test_a_device_knows_all_mistakes() -> None:
+    """Those of its kernels and those between its streams, in one list."""
+    dev = gs.Device("tiny")
+    a, c = (dev.to_device(np.zeros(64, np.int32), name) for name in "ac")
+    assert dev.mistakes() == ()
+    racy = dev.launch(reverse, 1, 64, a, c, False)
+    dev.launch(reverse, 1, 64, a, c, True)
+    for name in ("left", "right"):
+        dev.memset_async(a, 0, dev.stream(name=name))
+    found_ones = dev.mistakes()
+    assert found_ones == (*racy.mistakes, *dev.stream_races())
+    assert [type(mistake) for mistake in found_ones] == [gs.Race, gs.StreamRace]

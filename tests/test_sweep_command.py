@@ -1,0 +1,189 @@
+"""``gpusim-des sweep`` and the heat map, as a user meets them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpusim_des as gs
+from gpusim_des.cli import main
+from gpusim_des.commands.sweep_command import FORM
+
+KERNELS = Path(__file__).with_name("command_kernels.py")
+
+FILE = """
+kernel = "kernels.py:vector_add"
+grid = "cdiv(n, block)"
+block = 64
+gpu = "tiny"
+registers = [32, 128]
+shared = [0, 8192]
+[args]
+n = 200
+a = "f32[n]:random"
+b = "f32[n]:random"
+c = "f32[n]"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "kernels.py").write_text(KERNELS.read_text())
+    path = tmp_path / "occupancy.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_sweep_from_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    csv, plot = file.with_name("t.csv"), file.with_name("map.png")
+    command = ["sweep", str(file), "--workers", "1", "--csv", str(csv), "--plot", str(plot)]
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    lines = said.out.splitlines()
+    assert re.fullmatch(r"registers +shared +seconds +achieved_occupancy +main_stall", lines[0])
+    assert len([line for line in lines if re.match(r"(32|128) ", line)]) == 4
+    assert "4 configurations; 4 measured now" in lines
+    assert f"written: {file.parent / 'occupancy-sweep' / 'rows.jsonl'}" in lines
+    assert csv.read_text().startswith("gpu,sms,grid,block,registers,shared,")
+    assert plot.read_bytes()[1:4] == b"PNG"
+
+    assert main([*command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["registers"], row["shared"]) for row in rows] == [(32, 0), (32, 8192), (128, 0), (128, 8192)]
+
+
+def test_the_form_of_the_help_works(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = FORM.split("the file:\n", 1)[1].split("more axes", 1)[0]
+    text = text.replace('"h100-sxm"', '"h200-sxm"').replace("[4096, 65536]", "[409, 655]").replace("16384", "1638")
+    file.write_text(text)
+    assert main(["sweep", str(file), "--out", str(file.with_name("rows")), "--workers", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert len(rows) == 3 * 2 * 2 * 2 * 2
+    assert {row["gpu"] for row in rows} == {"tiny", "h200-sxm"}
+
+
+def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = FILE.replace("block = 64", "block = [[16, 2], [32, 4]]").replace(
+        "registers = [32, 128]\nshared = [0, 8192]", ""
+    )
+    file.write_text(text)
+    assert main(["sweep", str(file), "--workers", "1", "--json"]) == 0
+    assert [(row["block"], row["warps_per_block"]) for row in json.loads(capsys.readouterr().out)] == [
+        ("16,2", 1),
+        ("32,4", 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("block = 64", "blok = 64", r"occupancy\.toml: unknown key 'blok': did you mean 'block'\?"),
+        ("block = 64", "", r"occupancy\.toml: the key block is missing, for example block = \[64, 128, 256\]"),
+        ("block = 64", "block = []", r"block = \[\]: an axis has at least one value"),
+        ("block = 64", "[block]\nx = 1", r"unknown key|\[block\] is a table"),
+        ("block = 64", "block = 64 64", r"occupancy\.toml: not a TOML file"),
+        ('"kernels.py:vector_add"', '"kernels.py:add"', r"'add' is not there: did you mean 'vector_add'"),
+        ('"kernels.py:vector_add"', "5", r'kernel = 5: write kernel = "kernels\.py:vector_add"'),
+        ("n = 200", "n = [[1]]", r"args\.n = \[\[1\]\]: a number, a text such as"),
+        ("n = 200", "n = {x = 1}", r"args\.n = \{'x': 1\}: a number"),
+        ('gpu = "tiny"', 'gpu = "tiny.toml"', r"there is no GPU model file '.*tiny\.toml'"),
+    ],
+)
+def test_files_that_are_wrong(
+    before: str, after: str, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert before in FILE
+    file.write_text(FILE.replace(before, after))
+    assert main(["sweep", str(file), "--workers", "1"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.search(message, said.err)
+    assert not file.with_name("occupancy-sweep").exists()
+
+
+def test_other_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(file.with_name("no.toml"))]) == 2
+    assert "there is no sweep file" in capsys.readouterr().err
+    assert main(["sweep", str(file), "--where", "gpu"]) == 2
+    assert "--where 'gpu': write COLUMN=VALUE" in capsys.readouterr().err
+    assert main(["sweep", str(file), "--workers", "1", "--plot", str(file.with_name("m.png")), "--x", "regs"]) == 2
+    assert re.search(r"--plot: no column 'regs': there are gpu, .*choose columns with --x", capsys.readouterr().err)
+
+
+def test_all_fail(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(FILE.replace("registers = [32, 128]", "registers = 300"))
+    assert main(["sweep", str(file), "--workers", "1"]) == 3
+    assert "2 configurations, 2 of them failed" in capsys.readouterr().out
+
+
+# Heat map ------------------------------------------------------------------------------------------------------------
+
+ROWS: list[dict[str, Any]] = [
+    {"gpu": gpu, "registers": r, "shared": s, "seconds": None if (r, s) == (64, 8) else r * s * factor * 1e-6}
+    for gpu, factor in (("tiny", 1), ("t4", 2))
+    for s in (4, 8)
+    for r in (16, 32, 64)
+]
+
+
+def test_cells_of_a_heat_map() -> None:
+    ax = gs.views.heat_map(ROWS, "registers", "shared", where={"gpu": "tiny"}, scale=1e6, label="time (µs)", title="k")
+    cells = {tuple(map(int, text.get_position())): text.get_text() for text in ax.texts}
+    assert cells == {(0, 0): "64", (1, 0): "128", (2, 0): "256", (0, 1): "128", (1, 1): "256"}
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["16", "32", "64"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["4", "8"]
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("registers", "shared", "k")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"x": "regs"}, r"no column 'regs': there are gpu, registers, shared, seconds"),
+        ({"where": None}, r"several rows have registers = 16 and shared = 4: choose one value"),
+        ({"where": {"gpu": "v100"}}, r"no rows to draw where \{'gpu': 'v100'\}"),
+        ({"where": {"chip": "v100"}}, r"no rows to draw"),
+        ({"rows": []}, r"no rows to draw"),
+    ],
+)
+def test_heat_maps_that_cannot_be_drawn(change: dict[str, Any], message: str) -> None:
+    asked = {"rows": ROWS, "x": "registers", "y": "shared", "where": {"gpu": "tiny"}, **change}
+    with pytest.raises(ValueError, match=message):
+        gs.views.heat_map(**asked)
+
+
+def test_a_heat_map_without_any_number_and_with_wild_names(tmp_path: Path) -> None:
+    rows = [{"a": "$x_", "b": "<script>", "seconds": None}]
+    ax = gs.views.heat_map(rows, "a", "b", title="$\\frac{")
+    gs.views.save(ax, tmp_path / "m.svg")
+    assert "<script>" not in (tmp_path / "m.svg").read_text()
+    assert not ax.texts
+
+
+def test_an_interrupt_is_one_line_and_keeps_what_is_finished(file: Path) -> None:
+    file.write_text(FILE.replace("n = 200", f"n = {list(range(2000, 2100))}"))
+    rows = file.with_name("occupancy-sweep") / "rows.jsonl"
+    command = [sys.executable, "-m", "gpusim_des", "sweep", str(file), "--workers", "2"]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while not (rows.exists() and rows.read_bytes().count(b"\n") > 5):
+            assert process.poll() is None
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err.strip()) == (130, "", "gpusim-des: interrupted")
+    kept = rows.read_bytes().count(b"\n")
+    assert 5 < kept < 400
+    file.write_text(FILE.replace("n = 200", "n = 2000"))
+    assert main(["sweep", str(file), "--workers", "1"]) == 0
+    assert rows.read_bytes().count(b"\n") <= kept + 4
