@@ -262,6 +262,7 @@ def test_a_run_without_kernels_has_a_page() -> None:
     dev.to_device(np.ones(4, np.float32))
     page = report_page(dev.simulate())
     assert "A run without kernels on" in page
+    assert "0 kernels · 1 copy · 2 SMs at 1 GHz" in page
     assert len(spans_in(bars_of(page), "copy engine 0")) == 1
     empty = report_page(Simulation(Timeline("tiny", 2, PERIOD_FS), "simpy"))
     assert "Nothing ran." in empty

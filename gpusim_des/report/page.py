@@ -7,6 +7,7 @@ from importlib.resources import files
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from gpusim_des.advice.advice import plural
 from gpusim_des.report.encode import encoded
 from gpusim_des.report.rows import rows
 from gpusim_des.report.sections import kernel_table, metric_section, source_section, stall_section, text_list
@@ -157,9 +158,9 @@ def _summary(sim: Simulation) -> str:
     record = sim.timeline
     said = [
         f"{duration(sim.seconds)} in all",
-        f"{len(sim.kernels):,} kernels",
-        f"{len(sim.copies):,} copies",
-        f"{record.sms:,} SMs at {FS_PER_S / record.sm_period_fs / 1e9:.4g} GHz",
+        plural(len(sim.kernels), "kernel"),
+        "1 copy" if len(sim.copies) == 1 else f"{len(sim.copies):,} copies",
+        f"{plural(record.sms, 'SM')} at {FS_PER_S / record.sm_period_fs / 1e9:.4g} GHz",
         f"engine {sim.engine}",
     ]
     return escape(" · ".join(said))
