@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections import defaultdict
 from dataclasses import replace
 from decimal import Decimal
@@ -130,6 +131,20 @@ def test_arrows_lead_from_what_ended_a_wait_of_a_warp_to_its_end() -> None:
     for end in [*arrows["s"], *arrows["f"]]:
         inside = [e for e in slices(events, "warp") if e["ts"] <= end["ts"] < e["ts"] + e["dur"]]
         assert end["tid"] in {e["tid"] for e in inside}
+
+
+def test_too_many_arrows_are_cut_and_the_trace_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = [Instruction(OpClass.GLOBAL_LOAD), Instruction(OpClass.FP32, (0,)), Instruction(OpClass.GLOBAL_LOAD, (1,))]
+    body += [Instruction(OpClass.FP32, (2,))]
+    run = simulate(load_gpu("tiny"), [KernelTrace.of_blocks("k", [[WarpTrace.of(body, [[0], [64]])]])], detail="warp")
+    whole = chrome_trace(run)
+    assert "arrows" not in whole["otherData"]
+    # The package has a function of the module's name.
+    monkeypatch.setattr(sys.modules["gpusim_des.views.chrome_trace"], "MOST_ARROWS", 1)
+    cut = chrome_trace(run)
+    assert cut["otherData"]["arrows"] == "the first 1 arrows of warps; record fewer SMs with watch= to see all"
+    assert [e["ph"] for e in cut["traceEvents"] if e.get("cat") == "warp wait"] == ["s", "f"]
+    assert [e["ph"] for e in whole["traceEvents"] if e.get("cat") == "warp wait"] == ["s", "f"] * 2
 
 
 def test_a_run_without_detail_shows_its_kernels(no_detail: Timeline) -> None:

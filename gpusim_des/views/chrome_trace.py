@@ -17,6 +17,7 @@ import io
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 from json import JSONEncoder
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ GPU = "GPU"
 
 FIRST_WARP_TID = 1001
 """Thread number of an SM's first warp; block slots stand below."""
+
+MOST_ARROWS = 200_000
+"""Arrows of warps in a file: more would double its size, and no picture shows as many."""
 
 _encode = JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 
@@ -71,7 +75,10 @@ def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) ->
     if timeline.warps and kept:
         # Of the slices that start when the last one does, some may have been cut.
         until = kept[-1].start_fs - (total > len(kept))
-        events += warp_arrows(timeline, warp_threads(timeline, FIRST_WARP_TID), until)
+        drawn = warp_arrows(timeline, warp_threads(timeline, FIRST_WARP_TID), until)
+        events += islice(drawn, 2 * MOST_ARROWS)
+        if next(drawn, None) is not None:
+            other["arrows"] = f"the first {MOST_ARROWS:,} arrows of warps; record fewer SMs with watch= to see all"
     if total > len(kept):
         notice = f"trace cut: the earliest {len(kept):,} of {total:,} events; raise max_events to see the rest"
         other["notice"] = notice
