@@ -18,6 +18,10 @@ HOW = (
 )
 
 
+DRAWING = ("--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+"""WebGL without a graphics card, which speedscope draws with."""
+
+
 def chromium() -> str | None:
     """Path of a Chromium, or ``None``."""
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -32,7 +36,7 @@ def headless() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason=f"no Playwright: {HOW}")
     with api.sync_playwright() as playwright:
         # A container has no sandbox of its own to give.
-        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        found = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu", *DRAWING])
         yield found
         found.close()
 
@@ -44,11 +48,18 @@ class Opened:
         self.page = browser.new_page(viewport={"width": 1400, "height": 900}, color_scheme=scheme)
         self.complaints: list[str] = []
         self.asked: list[str] = []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.errors: list[str] = []
+        """What the page logged as an error, and the scripts that failed; complaints are all that it logged."""
+        self.page.on("console", lambda message: self._logged(message.type, message.text))
+        self.page.on("pageerror", lambda error: self._logged("error", str(error)))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(address)
         self.settle()
+
+    def _logged(self, kind: str, text: str) -> None:
+        self.complaints.append(text)
+        if kind == "error":
+            self.errors.append(text)
 
     def settle(self) -> None:
         """Wait until what was asked for has been drawn."""

