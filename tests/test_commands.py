@@ -79,7 +79,7 @@ def test_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     report, saved = tmp_path / "new" / "report", tmp_path / "run.json.gz"
     assert main([*ADD, *ADD_ARGS, "--report", str(report), "--save", str(saved)]) == 0
 
-    names = {"report.txt", "result.json", "trace.json", "timeline.png", "stalls.png", "streams.png"}
+    names = {"report.txt", "report.html", "result.json", "trace.json", "timeline.png", "stalls.png", "streams.png"}
     assert {p.name for p in report.iterdir()} == names
     assert all(
         f"written: {report / name}" in capsys_text for capsys_text in [capsys.readouterr().out] for name in names

@@ -67,7 +67,9 @@ def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     add_launch_options(parser)
     parser.add_argument("--copies", action="store_true", help="time the copies of the arrays to the device as well")
-    parser.add_argument("--report", type=Path, metavar="DIR", help="write figures, trace, result and text to a folder")
+    parser.add_argument(
+        "--report", type=Path, metavar="DIR", help="write page, figures, trace, result, text to a folder"
+    )
     parser.add_argument("--save", type=Path, metavar="FILE", help="write the result (.json or .json.gz), for compare")
     parser.add_argument("--json", action="store_true", help="print counters and figures as JSON")
     parser.set_defaults(run=run)
@@ -200,11 +202,12 @@ def _report(done: Measured, folder: Path) -> list[Path]:
         views.save(axes, folder / name)
     sim.save(folder / "result.json")
     sim.save_trace(folder / "trace.json")
+    sim.save_html(folder / "report.html")
     counters = f"{done.launch.counters.summary()}\n\n{done.launch.counters.access_table()}"
     advice = "\n".join(map(str, sim.advice())) or "nothing to mend that counters or times tell"
     text = f"{summary(done)}\n\n{advice}\n\n{sim.source()}\n\n{counters}\n"
     (folder / "report.txt").write_text(text, encoding="utf-8")
-    return [folder / name for name in ("report.txt", "result.json", "trace.json", *figures)]
+    return [folder / name for name in ("report.txt", "report.html", "result.json", "trace.json", *figures)]
 
 
 def summary(done: Measured) -> str:
