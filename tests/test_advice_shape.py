@@ -100,7 +100,7 @@ def test_the_first_line_names_what_the_next_reduction_mends(gpu: str, name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("gpu", ["k20c", "v100-sxm2", "a100-sxm-80gb", "rtx-3090", "h100-pcie", "h200-sxm", "b200"])
+@pytest.mark.parametrize("gpu", ["k20c", "v100-sxm2", "b200"])
 def test_so_it_does_on_other_gpus(gpu: str) -> None:
     for name, fault in FAULTS.items():
         assert reduced(gpu, name)[0].check == fault

@@ -39,9 +39,9 @@ def test_many_programs_at_the_edges() -> None:
 @pytest.mark.slow
 def test_every_access_of_some_programs_is_legal() -> None:
     """Numba is switched off, and every word that is read or written is looked at."""
-    ends, wrong = fuzz(2, 20, check=True)
+    ends, wrong = fuzz(2, 12, check=True)
     assert not wrong
-    assert ends["extreme, played"] > 5
+    assert ends["extreme, played"] > 3
 
 
 @pytest.mark.parametrize(

@@ -52,24 +52,35 @@ def on_cluster(data: bytes, tasks: Mapping[int, Configuration], cluster: Any) ->
 
 
 def _run(client: Any, data: bytes, tasks: Mapping[int, Configuration], *, close: bool) -> Iterator[tuple[int, Outcome]]:
-    from distributed import as_completed  # noqa: PLC0415 - as above
+    from distributed import as_completed, wait  # noqa: PLC0415 - as above
 
     numbers: dict[str, int] = {}
-    waiting = iter(list(tasks.items()))
+    waiting = iter(list(tasks))
+
+    def submit(number: int) -> Any:
+        future = client.submit(run_packed, data, number, tasks[number], pure=False)
+        numbers[future.key] = number
+        return future
 
     def submitted(count: int) -> list[Any]:
-        futures = []
-        for number, c in islice(waiting, count):
-            futures.append(client.submit(run_packed, data, number, c, pure=False))
-            numbers[futures[-1].key] = number
-        return futures
+        return [submit(number) for number in islice(waiting, count)]
 
     first = submitted(AHEAD * max(1, sum(client.ncores().values())))
     running = as_completed(first, loop=client.loop, raise_errors=False)
+    suspects = []
     try:
         for future in running:
-            yield numbers.pop(future.key), _outcome(future)
+            number, outcome = numbers.pop(future.key), _outcome(future)
+            if outcome.error == DIED:
+                suspects.append(number)
+            else:
+                yield number, outcome
             running.update(submitted(1))
+        # A worker that dies takes with it what else it was given: who killed it shows when each runs alone.
+        for number in suspects:
+            alone = submit(number)
+            wait(alone)
+            yield number, _outcome(alone)
     finally:
         client.cancel(list(running.futures), force=True)  # after an interruption; otherwise there are none
         if close:
