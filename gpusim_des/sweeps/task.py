@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -111,6 +112,8 @@ def unpack(data: bytes) -> KernelFunction:
 
 def end_with(parent: int) -> None:
     """End this process soon after its parent, which may be killed without a word to its children."""
+    # Ctrl-C reaches all processes of a terminal; the one that asked ends the others, which have nothing to say.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
         while os.getppid() == parent:
