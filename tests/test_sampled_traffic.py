@@ -11,7 +11,7 @@ import gpusim_des as gs
 from gpusim_des.timing.extrapolation import Extrapolation, Played
 from gpusim_des.timing.traffic import MOVED, Traffic, traffic
 from gpusim_des.trace import MEASURES, Run, Sample
-from tests.sampled_kernels import irregular_cases, regular_cases, vector_add, wave_of
+from tests.sampled_kernels import fp32_chains, irregular_cases, regular_cases, vector_add, wave_of
 
 ONE_SM = gs.load_gpu("h100-sxm").slice(sms=1)
 SMALL_L2 = gs.load_gpu("t4").slice(sms=2)
@@ -84,6 +84,26 @@ def test_what_is_written_once_is_written_back_but_for_what_the_l2_holds() -> Non
     least = 4 * 256 * blocks - SMALL_L2.l2_bytes
     assert least <= whole.dram_write_bytes <= 4 * 256 * blocks
     assert kernel.relative_error_of("dram_bytes") < 0.2
+
+
+@pytest.mark.parametrize("before", ["copies", "a kernel"])
+def test_what_lay_in_the_l2_before_is_written_back_too(before: str) -> None:
+    """Dirty sectors of whatever ran before leave the L2 while the kernel runs: its bound knows of them."""
+    chip = SMALL_L2.replace(l2_bytes=1 << 18)
+    blocks = 60 * wave_of(chip, 256, 24)
+    counts = []
+    for size in (9, None):
+        dev = gs.Device(chip)
+        if before == "copies":
+            dev.to_device(np.zeros(1 << 18, np.float32))
+        else:
+            fp32_chains(256, 1)(dev, None)
+        vector_add(blocks)(dev, size)
+        counts.append(dev.simulate(engine="compiled", detail="kernel").kernels[-1])
+    kernel, whole = counts
+    assert kernel.sampled is not None
+    for name, bound in kernel.sampled.count_bounds.items():
+        assert abs(getattr(kernel, name) - getattr(whole, name)) <= bound + 1, name
 
 
 # Against whole runs ---------------------------------------------------------------------------------------------------

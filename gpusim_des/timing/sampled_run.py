@@ -71,7 +71,6 @@ class SampledRun(KernelRun):
         self._bounds_fs: dict[str, int] = {}
         self._added: tuple[Counts, Use] | None = None
         self._count_bounds: dict[str, int] = {}
-        self._warm = number > 0
 
     def checkpoint(self, use: Use) -> None:
         """Note what has been counted until now."""
@@ -105,7 +104,7 @@ class SampledRun(KernelRun):
             moved_sectors(self._whole, self.sample.others),
             self.gpu,
             caches=self.caches,
-            warm=self._warm,
+            warm=any(self.use_before.slices) or any(self.use_before.channels),
             atomics=self.mix[OpClass.GLOBAL_ATOMIC] > 0,
         )
         counts[-len(MOVED) :] = [missing.added[name] for name in MOVED]

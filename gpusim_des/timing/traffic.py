@@ -59,9 +59,6 @@ class _Between:
     less: float
     more: float
 
-    def __post_init__(self) -> None:
-        self.less, self.more = float(self.less), float(self.more)
-
     def bound(self, played: int) -> float:
         """The larger of both; with what was played, nothing counts less than 0."""
         return max(min(self.less, self.count + played), self.more)

@@ -1,0 +1,103 @@
+"""Where races are looked for, and what is said of them: counts, limits, warnings, all mistakes of a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import gpusim_des as gs
+from gpusim_des.functional.reports import MOST_REPORTS
+from tests.test_races import found, launched, reverse, rotate
+
+# Where it is looked for, and what is said -----------------------------------------------------------------------------
+
+
+def test_off_looks_for_none() -> None:
+    assert found(launched(reverse, 3, 64, False, races="off")) == []
+
+
+def test_a_wrong_choice_is_refused() -> None:
+    with pytest.raises(ValueError, match="races = 'all': possible are 'shared', 'global', 'off'"):
+        launched(reverse, 3, 64, False, races="all")
+
+
+def test_a_launch_warns_of_its_worst_race() -> None:
+    with pytest.warns(gs.RaceWarning, match=r"kernel 'rotate': race on shared array tile.*\n.*\n.*\nand 1 more in"):
+        launch = launched(rotate, 1, 64, False)
+    text = str(launch)
+    assert text.startswith("kernel 'rotate', grid (1, 1, 1), block (64, 1, 1)\nrace on shared array tile[")
+    assert text.splitlines()[-2].split() == ["races", "64"]
+
+
+@gs.block_kernel
+def at_many_places(blk: Any, a: Any, c: Any, functions: Any) -> None:
+    s = blk.shared(64, np.int32, "s")
+    for store in functions:
+        store(blk, s)
+
+
+def test_reports_have_a_limit_and_counts_have_none() -> None:
+    """250 places write to elements that other threads wrote in the place before: 64 races at all but the first."""
+    where = ["blk.tid", "63 - blk.tid"]
+    source = "\n".join(f"def f{k}(blk, s): blk.sstore(s, {where[k % 2]}, blk.tid)" for k in range(250))
+    names: dict[str, Any] = {}
+    exec(compile(source, "many_places.py", "exec"), names)
+    launch = launched(at_many_places, 1, 64, Functions([names[f"f{k}"] for k in range(250)]))
+    assert len(launch.races) == MOST_REPORTS
+    assert launch.counters.races == 249 * 64
+
+
+class Functions:
+    """Functions as a kernel's argument."""
+
+    def __init__(self, functions: list[Any]) -> None:
+        self._functions = functions
+
+    def __iter__(self) -> Any:
+        return iter(self._functions)
+
+
+def test_blocks_that_run_again_are_counted_once() -> None:
+    """Blocks disagree on Python control flow, so that they run again in groups."""
+
+    @gs.block_kernel
+    def kernel(blk: Any, a: Any, c: Any) -> None:
+        s = blk.shared(64, np.int32, "s")
+        blk.sstore(s, blk.tid, 1)
+        blk.sload(s, 63 - blk.tid)
+        if blk.bx % 2 == 0:
+            blk.sync()
+
+    assert found(launched(kernel, 4, 64, races="global")) == [("write-read", "block", False, 256)]
+
+
+def test_what_only_some_blocks_do() -> None:
+    """One shadow stands for all blocks until one of them differs."""
+
+    @gs.block_kernel
+    def kernel(blk: Any, a: Any, c: Any) -> None:
+        s = blk.shared(64, np.int32, "s")
+        blk.sstore(s, blk.tid, 1)
+        blk.sync(mask=(blk.bx != 1) & (blk.tid >= 0))
+        blk.sload(s, 63 - blk.tid)
+        blk.sync()
+        blk.sload(s, 62 - blk.tid, mask=blk.tid < 63)
+
+    assert found(launched(kernel, 3, 64)) == [("write-read", "block", False, 64)]
+
+
+@pytest.mark.filterwarnings("ignore::gpusim_des.StreamRaceWarning")
+def test_a_device_knows_all_mistakes() -> None:
+    """Those of its kernels and those between its streams, in one list."""
+    dev = gs.Device("tiny")
+    a, c = (dev.to_device(np.zeros(64, np.int32), name) for name in "ac")
+    assert dev.mistakes() == ()
+    racy = dev.launch(reverse, 1, 64, a, c, False)
+    dev.launch(reverse, 1, 64, a, c, True)
+    for name in ("left", "right"):
+        dev.memset_async(a, 0, dev.stream(name=name))
+    found_ones = dev.mistakes()
+    assert found_ones == (*racy.mistakes, *dev.stream_races())
+    assert [type(mistake) for mistake in found_ones] == [gs.Race, gs.StreamRace]

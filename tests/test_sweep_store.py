@@ -1,0 +1,297 @@
+"""Rows of sweeps on disk: what is finished survives kills, full disks and workers that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gpusim_des as gs
+from gpusim_des.sweeps.axes import plan
+from gpusim_des.sweeps.fingerprint import Fingerprints
+from gpusim_des.sweeps.store import RowStore
+from tests.sweep_kernels import dies_at, lacks_memory, scale
+from tests.test_sweep import ROOT, TINY
+
+# Rows on disk --------------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_sweep_is_read_back_and_a_larger_one_measures_the_rest(tmp_path: Path) -> None:
+    asked = {**TINY, "folder": tmp_path / "new" / "folder"}
+    first = gs.sweep(scale, **{**asked, "block": [32, 64]})
+    again = gs.sweep(scale, **{**asked, "block": [32, 64]})
+    assert (first.computed, again.computed) == (2, 0)
+    assert again.rows == first.rows
+    more = gs.sweep(scale, **{**asked, "block": [64, 96, 32, 2048]})
+    assert more.computed == 2
+    assert more.rows[2] == gs.sweep(scale, **{**TINY, "block": [96, 32, 2048]}).rows[1]
+    lines = (tmp_path / "new" / "folder" / "rows.jsonl").read_text().splitlines()
+    assert len(lines) == 4
+    assert json.loads(lines[0])["config"]["block"] == 32
+    assert "LaunchError" in json.loads(lines[3])["error"]
+
+
+def test_errors_of_the_machine_are_tried_again(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"gpu": "tiny", "grid": 1, "block": 32, "args": {"x": "f32[32]", "tries": [0, 1]}}
+    for _ in range(2):
+        table = gs.sweep(lacks_memory, **asked, workers=1, folder=tmp_path)
+        assert table.computed == 2
+        assert [row["error"] for row in table] == ["MemoryError: no room"] * 2
+
+
+def test_half_a_row_is_cut_off_and_damaged_ones_are_told(tmp_path: Path) -> None:
+    asked = {**TINY, "folder": tmp_path, "block": [32, 64, 96]}
+    whole = gs.sweep(scale, **asked)
+    file = tmp_path / "rows.jsonl"
+    data = file.read_bytes()
+    lines = data.splitlines(keepends=True)
+    for end in (len(data) - 1, len(data) - 5, len(data) - len(lines[2]) + 1):
+        file.write_bytes(data[:end])
+        table = gs.sweep(scale, **asked)
+        assert table.computed == 1
+        assert table.rows == whole.rows
+        assert [json.loads(line)["key"] for line in file.read_bytes().splitlines()] == [
+            json.loads(line)["key"] for line in lines
+        ]
+    for damaged in (
+        b"\0" * 40 + b"\n",
+        b"[1]\n",
+        b'{"key": 5}\n',
+        b'{"key": "a", "result": 7}\n',
+        b"[" * 99_999 + b"\n",
+    ):
+        file.write_bytes(lines[0] + damaged + lines[2])
+        with pytest.warns(gs.SweepWarning, match=r"rows\.jsonl, line 2: damaged, not a row"):
+            assert gs.sweep(scale, **asked).computed == 1
+
+
+def test_rows_of_a_newer_version_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"format": 2, "key": "a", "result": {}}\n')
+    for _ in range(2):  # and the folder is free again
+        with pytest.raises(gs.SweepError, match=r"line 1: a row of format 2, this gpusim_des reads 1: install a newer"):
+            RowStore(tmp_path)
+    assert (tmp_path / "rows.jsonl").read_text().count("\n") == 1
+
+
+def test_one_sweep_at_a_time_in_a_folder(tmp_path: Path) -> None:
+    with (
+        RowStore(tmp_path),
+        pytest.raises(gs.SweepError, match=rf"in use by a sweep of process {os.getpid()}: wait for"),
+    ):
+        gs.sweep(scale, **{**TINY, "folder": tmp_path, "block": 32})
+    assert gs.sweep(scale, **{**TINY, "folder": tmp_path, "block": 32}).computed == 1
+
+
+def test_a_file_in_the_way_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("mine")
+    with pytest.raises(gs.SweepError, match=r"taken: a file of this name is in the way; choose another folder"):
+        gs.sweep(scale, **{**TINY, "folder": tmp_path / "taken", "block": 32})
+
+
+PROGRAM = """
+import sys
+import gpusim_des as gs
+from tests.sweep_kernels import scale
+def told(done, total):
+    print(done, total, flush=True)
+gs.sweep(scale, gpu="tiny", grid="cdiv(n, block)", block=[32, 64], args={"n": list(range(100, 130)), "x": "f32[n]"},
+         folder=sys.argv[1], workers=int(sys.argv[2]), progress=told)
+"""
+
+
+def start(folder: Path, workers: int = 1) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder), str(workers)], stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+
+
+def finished(folder: Path) -> dict[str, str]:
+    """Rows whose line is whole, by key, read as text: nothing of the package takes part."""
+    file = folder / "rows.jsonl"
+    data = file.read_bytes() if file.exists() else b""
+    lines = data[: data.rfind(b"\n") + 1].decode().splitlines()
+    return {json.loads(line)["key"]: line for line in lines}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_kill_9_at_random_moments_loses_nothing(workers: int, tmp_path: Path) -> None:
+    """Whatever was told as done is on the disk afterwards, whole, and stays; at the end all rows are right."""
+    chance = random.Random(5)
+    kills = 0
+    while len(finished(tmp_path)) < 60:
+        before = finished(tmp_path)
+        with start(tmp_path, workers) as process:
+            assert process.stdout is not None
+            told = 0
+            wait = chance.randrange(1, 20)
+            for line in process.stdout:
+                told = int(line.split()[0])
+                wait -= 1
+                if not wait:
+                    time.sleep(chance.random() * 0.02)
+                    process.send_signal(signal.SIGKILL)
+                    kills += 1
+                    break
+            told = max([told, *(int(line.split()[0]) for line in process.stdout)])
+        after = finished(tmp_path)
+        assert len(after) >= told
+        assert before.items() <= after.items()
+    assert kills >= 3
+    asked = {**TINY, "block": [32, 64], "args": {"n": list(range(100, 130)), "x": "f32[n]"}}
+    table = gs.sweep(scale, **{**asked, "folder": tmp_path})
+    assert table.computed == 0
+    assert table.rows == gs.sweep(scale, **asked).rows
+
+
+def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
+    with start(tmp_path) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("7 "):
+                process.kill()
+                break
+    kept = finished(tmp_path)
+    assert 7 <= len(kept) < 60
+    table = gs.sweep(
+        scale,
+        **{**TINY, "block": [32, 64], "args": {"n": list(range(100, 130)), "x": "f32[n]"}, "folder": tmp_path},
+    )
+    assert table.computed == 60 - len(kept)
+    assert kept.items() <= finished(tmp_path).items()
+
+
+def test_a_process_that_dies_is_an_error_of_its_configuration(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"gpu": "tiny", "grid": 1, "block": 32, "folder": tmp_path, "workers": 2}
+    args = {"x": "f32[32]", "deadly": 3, "n": list(range(8))}
+    table = gs.sweep(dies_at, **asked, args=args)
+    assert [row["arg_n"] for row in table.failed] == [3]
+    assert table.failed[0]["error"].startswith("WorkerDied: the process that ran it was killed")
+    assert sum(row["seconds"] is not None for row in table) == 7
+    again = gs.sweep(dies_at, **asked, args={**args, "n": [2, 3]})
+    assert again.computed == 1  # not the configuration's own error: it is tried again
+    assert len(again.failed) == 1
+
+
+def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
+    limit = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({20_000},) * 2)\n"
+    run = subprocess.run(
+        [sys.executable, "-c", limit + PROGRAM, str(tmp_path), "1"],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert run.returncode == 1
+    last = run.stderr.splitlines()[-1]
+    kept = finished(tmp_path)
+    assert re.fullmatch(
+        rf"gpusim_des\.errors\.SweepError: {tmp_path}/rows\.jsonl: a row cannot be written: .*; make room and start "
+        rf"the sweep again: its {len(kept)} finished rows are kept",
+        last,
+    )
+    assert len(kept) == len(run.stdout.splitlines()) > 2
+    assert (tmp_path / "rows.jsonl").read_bytes().endswith(b"\n")  # nothing of the row that had no room
+    with start(tmp_path) as process:
+        assert process.wait() == 0
+    assert len(finished(tmp_path)) == 60
+    assert kept.items() <= finished(tmp_path).items()
+
+
+def test_a_disk_without_any_room(tmp_path: Path) -> None:
+    with RowStore(tmp_path) as store:
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, store._descriptor)
+        os.close(full)
+        with pytest.raises(
+            gs.SweepError, match=r"rows\.jsonl: a row cannot be written: No space left on device; make room"
+        ):
+            store.append({"key": "a", "result": {}})
+        assert store.rows == {}
+
+
+@pytest.mark.slow
+def test_ten_thousand_finished_rows_are_read_in_two_seconds(tmp_path: Path) -> None:
+    sizes = {"block": [32, 64, 96, 128], "registers": list(range(16, 66)), "shared": list(range(0, 800, 16))}
+    asked: dict[str, Any] = {**TINY, **sizes}
+    result = gs.sweep(scale, **{**TINY, "block": 32}).rows[0]
+    planned = plan({k: asked[k] for k in ("gpu", "grid", *sizes)}, asked["args"])
+    keys = Fingerprints(scale)
+    with (tmp_path / "rows.jsonl").open("w") as file:
+        for p in planned:
+            record = {"format": 1, "key": keys.key(p.configuration), "config": p.columns, "result": result}
+            file.write(json.dumps(record) + "\n")
+    times = []
+    for _ in range(3):
+        begin = time.process_time()  # of this process alone: other work may run on the machine
+        table = gs.sweep(scale, **asked, folder=tmp_path)
+        times.append(time.process_time() - begin)
+        assert (len(table), table.computed) == (10_000, 0)
+    assert min(times) < 2
+
+
+CLUSTER = """
+import json, sys
+import gpusim_des as gs
+from tests.sweep_kernels import dies_at, scale
+
+if __name__ == "__main__":
+    from distributed import LocalCluster
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        asked = dict(gpu="tiny", grid="cdiv(n, block)", block=[32, 64, 2048], args={"n": [100, 200], "x": "f32[n]"})
+        there = gs.sweep(scale, **asked, cluster=cluster.scheduler_address, folder=sys.argv[2])
+        args = {"x": "f32[32]", "deadly": 3, "n": list(range(6))}
+        with cluster.get_client() as client:
+            deadly = gs.sweep(dies_at, gpu="tiny", grid=1, block=32, args=args, cluster=client)
+    here = gs.sweep(scale, **asked, workers=1)
+    failed = [(row["arg_n"], row["error"][:10]) for row in deadly.failed]
+    print(json.dumps([there.rows == here.rows, there.computed, len(there.failed), failed]))
+"""
+
+
+@pytest.mark.slow
+def test_a_dask_cluster_comes_to_the_same_rows(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
+    (tmp_path / "program.py").write_text(CLUSTER)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py"), "-", str(tmp_path / "rows")],
+        check=False, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert json.loads(run.stdout.splitlines()[-1]) == [True, 6, 2, [[3, "WorkerDied"]]]
+    assert len(finished(tmp_path / "rows")) == 6
+
+
+def test_a_cluster_that_is_not_there() -> None:
+    pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
+    with pytest.raises(gs.SweepError, match=r"cluster = 'nonsense://x': no scheduler answers there"):
+        gs.sweep(scale, **{**TINY, "block": [32, 64], "cluster": "nonsense://x"})
+
+
+def test_the_cluster_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(gs.SweepError, match=r"pip install 'gpusim-des\[cluster\]'"):
+        gs.sweep(scale, **{**TINY, "block": [32, 64], "cluster": "tcp://127.0.0.1:1"})
+
+
+def test_a_notebook_cell_travels() -> None:
+    """A kernel whose source only Python's line cache knows."""
+    import linecache  # noqa: PLC0415
+
+    source = "import gpusim_des as gs\n@gs.kernel\ndef cell(t, x):\n    x[t.threadIdx.x] = 1\n"
+    linecache.cache["<cell 1>"] = (len(source), None, source.splitlines(keepends=True), "<cell 1>")
+    module = types.ModuleType("cell_module")
+    exec(compile(source, "<cell 1>", "exec"), module.__dict__)
+    table = gs.sweep(module.cell, gpu="tiny", grid=1, block=[32, 64], args={"x": "f32[64]"}, workers=2)
+    assert not table.failed
