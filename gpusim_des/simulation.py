@@ -163,10 +163,21 @@ class Simulation:
         return facts_table(f"Simulation on {record.gpu_name}", facts) + table + paragraphs(notes)
 
     def save_trace(self, path: str | PathLike[str]) -> None:
-        """Write a Chrome trace: opens in Perfetto and chrome://tracing; a name ending in .gz is compressed."""
-        from gpusim_des.views import save_chrome_trace  # noqa: PLC0415 - views load only when something is drawn
+        """Write a trace: a Chrome trace, which opens in Perfetto, speedscope and chrome://tracing.
 
-        save_chrome_trace(self, path)
+        Names that end in ``.pftrace`` or ``.perfetto-trace`` get Perfetto's own format (``gpusim-des[perfetto]``), in
+        which rows keep their order; a name ending in ``.gz`` is compressed. The file appears whole or not at all.
+
+        Raises
+        ------
+        UsageError
+            For Perfetto's format without the package ``perfetto``.
+        FileNotFoundError
+            If the folder does not exist.
+        """
+        from gpusim_des.views import save_trace  # noqa: PLC0415 - views load only when something is drawn
+
+        save_trace(self, path)
 
     def save_html(self, path: str | PathLike[str]) -> None:
         """Write a report as one HTML file, which opens in any browser without a network.
@@ -189,8 +200,9 @@ class Simulation:
         """Write all that can be seen of the run into a folder, which is created: figures, page and trace.
 
         The figures are those that the run has data for: ``streams.png``, ``bandwidth.png``, ``stalls.png``,
-        ``line_stalls.png``; with ``detail="sm"`` ``blocks.png`` and ``active_warps.png``; with ``detail="warp"``
-        ``issue_utilization.png`` and ``warps.png``. Beside them stand ``report.html`` and ``trace.json.gz``.
+        ``line_stalls.png``, ``roofline.png``; with ``detail="sm"`` ``blocks.png`` and ``active_warps.png``; with
+        ``detail="warp"`` ``issue_utilization.png`` and ``warps.png``. Beside them stand ``report.html`` and
+        ``trace.json.gz``.
 
         Returns
         -------

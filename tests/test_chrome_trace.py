@@ -97,6 +97,29 @@ def test_counters_follow_the_resident_blocks(two_kernels: Timeline) -> None:
     assert other == [1, 2, 1, 0]
 
 
+def counter(timeline: Timeline, name: str) -> list[tuple[float, float]]:
+    """Moments, in cycles of 0.5 ns, and values."""
+    counted = [e for e in exact(chrome_trace(timeline)) if e["name"] == name]
+    assert {e["ph"] for e in counted} <= {"C"}
+    return [(float(e["ts"] * 2000), float(*e["args"].values())) for e in counted]
+
+
+def test_bandwidth_is_a_counter_of_mean_rates_of_what_runs_at_once(two_kernels: Timeline) -> None:
+    # 4096 bytes in 30 ns and in 25 ns; both run from cycle 40 to 60.
+    assert counter(two_kernels, "DRAM GB/s") == [(0, 136.533), (40, 300.373), (60, 163.84), (90, 0)]
+
+
+def test_warps_and_issue_slots_are_counters_where_warps_were_recorded(three_waves: Timeline) -> None:
+    kernels = (replace(three_waves.kernels[0], sub_partitions=2),)
+    run = replace(three_waves, kernels=kernels)
+    assert counter(run, "resident warps per SM") == [(10, 2), (100, 0)]
+    # In each of three blocks one warp issues 4 cycles after the start, the other one 5, and both 6 before the end.
+    eligible = [(s + at, n) for s in (10, 40, 70) for at, n in ((4, 1), (6, 0), (24, 2), (25, 0))]
+    assert counter(run, "eligible warps per SM") == eligible
+    assert counter(run, "issue slots used %") == [(moment, 50 * n) for moment, n in eligible]
+    assert counter(replace(run, warps=()), "issue slots used %") == []
+
+
 def test_warp_states_are_slices_of_a_thread_for_each_warp(three_waves: Timeline) -> None:
     events = exact(chrome_trace(three_waves))
     threads = {key: name for key, name in names(events, "thread_name").items() if key[1] >= 1001}
@@ -149,7 +172,7 @@ def test_too_many_arrows_are_cut_and_the_trace_says_so(monkeypatch: pytest.Monke
 
 def test_a_run_without_detail_shows_its_kernels(no_detail: Timeline) -> None:
     events = exact(chrome_trace(no_detail))
-    assert [e["ph"] for e in events if e["ph"] != "M"] == ["X"]
+    assert [e["name"] for e in events if e["ph"] != "M"] == ["add", "DRAM GB/s", "DRAM GB/s"]
     assert chrome_trace(Timeline("tiny", 2, 500_000))["traceEvents"][0]["args"] == {"name": "GPU tiny"}
 
 
@@ -212,11 +235,11 @@ def test_tracks_never_overlap_and_the_earliest_events_stay(timeline: Timeline, m
 def test_a_cut_trace_says_so(three_waves: Timeline) -> None:
     trace = chrome_trace(three_waves, max_events=10)
     notice = trace["otherData"]["notice"]
-    assert notice == "trace cut: the earliest 10 of 69 events; raise max_events to see the rest"
+    assert notice == "trace cut: the earliest 10 of 97 events; raise max_events to see the rest"
     mark = trace["traceEvents"][-1]
-    assert (mark["name"], mark["ph"], mark["s"], mark["ts"]) == (notice, "i", "g", 0.007)
+    assert (mark["name"], mark["ph"], mark["s"], mark["ts"]) == (notice, "i", "g", 0.005)
     assert len([e for e in trace["traceEvents"] if e["ph"] in "XC"]) == 10
-    assert "notice" not in chrome_trace(three_waves, max_events=69)["otherData"]
+    assert "notice" not in chrome_trace(three_waves, max_events=97)["otherData"]
     with pytest.raises(ValueError, match="max_events = 0: must be at least 1"):
         chrome_trace(three_waves, max_events=0)
 

@@ -16,13 +16,11 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
-import numpy as np
 import pytest
 
-import gpusim_des as gs
-from gpusim_des.simulation import Simulation
 from gpusim_des.views import chrome_trace
 from tests.browser import HOW, Opened, headless
+from tests.test_perfetto_trace import run
 
 pytestmark = pytest.mark.browser
 
@@ -95,30 +93,7 @@ def served(page: Path) -> Iterator[str]:
         server.shutdown()
 
 
-def run() -> Simulation:
-    """Two streams with copies and kernels that wait for each other; warps that wait at barriers and for loads."""
-    dev = gs.Device("tiny")
-    streams = [dev.stream() for _ in range(2)]
-    host = dev.pinned(512, np.float32)
-    for stream in streams:
-        a = dev.malloc(512, np.float32)
-        dev.memcpy_async(a, host, stream)
-        dev.launch(reverse, 4, 128, a, stream=stream)
-        dev.memcpy_async(host, a, stream)
-    dev.synchronize()
-    return dev.simulate(detail="warp")
-
-
-@gs.kernel
-def reverse(t: Any, a: Any) -> Any:
-    s = t.shared("s", 128, np.float32)
-    first = t.blockIdx.x * 128
-    s[t.threadIdx.x] = a[first + t.threadIdx.x]
-    yield t.syncthreads()
-    a[first + t.threadIdx.x] = s[127 - t.threadIdx.x]
-
-
-@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+@pytest.mark.parametrize("name", ["trace.json", "trace.json.gz", "trace.pftrace", "trace.pftrace.gz"])
 def test_perfetto_loses_nothing(browser: Any, perfetto: str, tmp_path: Path, name: str) -> None:
     sim = run()
     sim.save_trace(tmp_path / name)

@@ -8,12 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpusim_des.analytic import roofs
 from gpusim_des.report.page import save_html
 from gpusim_des.views import (
     active_warps,
     bandwidth,
     issue_utilization,
+    kernel_roofline,
     line_stalls,
+    roofline_points,
     save,
     save_chrome_trace,
     stalls,
@@ -67,6 +70,9 @@ def _figures(sim: Simulation) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "stalls", partial(stalls, sim)
     if any(kernel.line_stalls for kernel in record.kernels):
         yield "line_stalls", partial(line_stalls, sim)
+    gpu = next((launch.gpu for launch in sim.launches if launch.gpu is not None), None)
+    if gpu is not None and roofline_points(record, roofs(gpu)):
+        yield "roofline", partial(kernel_roofline, sim, gpu)
     if record.blocks:
         yield "blocks", partial(timeline, sim)
     if record.blocks or record.warps:

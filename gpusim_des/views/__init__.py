@@ -12,11 +12,13 @@ from gpusim_des.views.comparison import Panel, comparison
 from gpusim_des.views.curves import Curve, curves
 from gpusim_des.views.figure import save
 from gpusim_des.views.heat_map import heat_map
+from gpusim_des.views.kernel_roofline import kernel_roofline, roofline_points
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
 from gpusim_des.views.measured import Measured, measured
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.over_time import active_warps, bandwidth, issue_utilization
 from gpusim_des.views.palette import KERNEL_COLORS, STATE_STYLES, Style, kernel_color
+from gpusim_des.views.perfetto_trace import save_perfetto_trace, save_trace
 from gpusim_des.views.roofline import RooflinePoint, roofline
 from gpusim_des.views.side_by_side import side_by_side
 from gpusim_des.views.stalls import stalls
@@ -46,13 +48,17 @@ __all__ = [
     "heat_map",
     "issue_utilization",
     "kernel_color",
+    "kernel_roofline",
     "latency_curve",
     "line_stalls",
     "measured",
     "occupancy_curve",
     "roofline",
+    "roofline_points",
     "save",
     "save_chrome_trace",
+    "save_perfetto_trace",
+    "save_trace",
     "side_by_side",
     "stalls",
     "stream_timeline",

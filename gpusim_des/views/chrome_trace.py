@@ -1,8 +1,8 @@
 """A timeline as Chrome Trace Event JSON, for Perfetto (ui.perfetto.dev) and ``chrome://tracing``.
 
 Tracks: processes for the host thread, the streams and the copy engines (`gpusim_des.views.host_trace`); the process
-``GPU`` holds the kernels and a counter of resident blocks for each; a process for each SM holds one thread for each
-block slot, and, if warps were recorded, one for each warp.
+``GPU`` holds the kernels and counters (`gpusim_des.views.trace_counters`); a process for each SM holds one thread for
+each block slot, and, if warps were recorded, one for each warp.
 
 Times are microseconds, as the format demands. Up to eight seconds each is the exact decimal of its femtoseconds:
 floating-point numbers of this size lie closer together than 1e-9, and Python prints the shortest decimal that reads
@@ -15,7 +15,6 @@ import gzip
 import heapq
 import io
 import os
-from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 from json import JSONEncoder
@@ -26,6 +25,7 @@ from gpusim_des.timeline import HasTimeline, KernelTiming, Timeline, WarpHistory
 from gpusim_des.views.figure import timeline_of
 from gpusim_des.views.host_trace import PROCESSES, arrows, host_events, pid_of
 from gpusim_des.views.lanes import lanes
+from gpusim_des.views.trace_counters import counter_events
 from gpusim_des.views.trace_events import Event, Track, us
 from gpusim_des.views.warp_arrows import warp_arrows, warp_threads
 from gpusim_des.whole_file import whole_file
@@ -133,7 +133,7 @@ def _events(timeline: Timeline) -> Iterator[Event]:
     """All events, track by track."""
     yield from host_events(timeline)
     yield from _kernel_events(timeline)
-    yield from _counter_events(timeline)
+    yield from counter_events(timeline, _gpu_pid(timeline))
     yield from _block_events(timeline)
     yield from _warp_events(timeline)
 
@@ -170,22 +170,6 @@ def _kernel_args(number: int, kernel: KernelTiming) -> dict[str, Any]:
         "DRAM bytes": kernel.dram_bytes,
         "main stall": kernel.main_stall,
     }
-
-
-def _counter_events(timeline: Timeline) -> Iterator[Event]:
-    """Resident blocks of each kernel, once for every moment at which they change."""
-    changes: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for span in timeline.blocks:
-        changes[span.kernel][span.start_fs] += 1
-        changes[span.kernel][span.end_fs] -= 1
-    for kernel in sorted(changes):
-        name = f"resident blocks: {timeline.kernels[kernel].name} ({kernel})"
-        resident = 0
-        for moment, change in sorted(changes[kernel].items()):
-            resident += change
-            if change:
-                fields = {"name": name, "ph": "C", "ts": us(moment), "pid": _gpu_pid(timeline)}
-                yield Event(moment, "", {**fields, "args": {"blocks": resident}})
 
 
 def _block_events(timeline: Timeline) -> Iterator[Event]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusim_des.timeline import HasTimeline, Timeline, WarpHistory, WarpState
-from gpusim_des.views import figure, palette
+from gpusim_des.timeline import HasTimeline, Timeline
+from gpusim_des.views import figure
 from gpusim_des.views.figure import Unit
+from gpusim_des.views.quantities import Quantity, bandwidths, issue_slots, recorded_sms, warps_per_sm
 from gpusim_des.views.residency import mean_running
 
 if TYPE_CHECKING:
@@ -17,16 +18,6 @@ if TYPE_CHECKING:
 
 COLUMNS = 240
 """Columns of time: each figure shows means over a 240th of its axis."""
-
-ELIGIBLE = (WarpState.SELECTED, WarpState.NOT_SELECTED)
-"""States in which a warp could issue."""
-
-
-class _Line(NamedTuple):
-    label: str
-    color: str
-    spans: Sequence[tuple[int, int]]
-    weights: Sequence[float]
 
 
 def active_warps(
@@ -59,19 +50,8 @@ def active_warps(
     blocks = [b for b in record.blocks if b.kernel in kernels]
     if not warps and not blocks:
         raise ValueError('the timeline holds no blocks: simulate with detail="sm" or detail="warp"')
-    # Warps may be recorded on some SMs only; then both curves are theirs.
-    sms = len({w.sm for w in warps}) if warps else record.sms
-    period = record.sm_period_fs
-    if warps:
-        resident = [(w.start_cycle * period, w.end_cycle * period) for w in warps]
-        weights = [1.0 / sms] * len(resident)
-    else:
-        resident = [(b.start_fs, b.end_fs) for b in blocks]
-        weights = [record.kernels[b.kernel].warps_per_block / sms for b in blocks]
-    lines = [_Line("resident", "#0072b2", resident, weights)]
-    if warps:
-        eligible = _state_spans(warps, ELIGIBLE, period)
-        lines.append(_Line("eligible", "#d55e00", eligible, [1.0 / sms] * len(eligible)))
+    sms = recorded_sms(warps) if warps else record.sms
+    lines = warps_per_sm(record, kernels)
     ax = _draw(record, kernels, lines, ax, unit)
     schedulers = record.kernels[kernels[0]].sub_partitions
     if warps:
@@ -93,14 +73,10 @@ def issue_utilization(
     warps = [w for w in record.warps if w.kernel in kernels]
     if not warps:
         raise ValueError('the timeline holds no warps: simulate with detail="warp"')
-    sms = len({w.sm for w in warps})
-    slots = sms * record.kernels[kernels[0]].sub_partitions
-    issued = _state_spans(warps, (WarpState.SELECTED,), record.sm_period_fs)
-    lines = [_Line("issue slots", "#0a2540", issued, [100.0 / slots] * len(issued))]
-    ax = _draw(record, kernels, lines, ax, unit)
+    ax = _draw(record, kernels, [issue_slots(record, kernels)], ax, unit)
     ax.set_ylim(0.0, 100.0)
     ax.set_ylabel("issue slots used (%)")
-    return _finished(ax, record, kernels, f"Issue utilisation of {_sms(sms, record)}")
+    return _finished(ax, record, kernels, f"Issue utilisation of {_sms(recorded_sms(warps), record)}")
 
 
 def bandwidth(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit: Unit = "us") -> Axes:
@@ -123,40 +99,18 @@ def bandwidth(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit: Unit
         If nothing ran, or for an unknown unit.
     """
     record = figure.timeline_of(sim)
-    moved = [(k.start_fs, k.end_fs, k.dram_bytes) for k in record.kernels]
-    moved += [(o.start_fs, o.end_fs, o.dram_bytes) for o in record.operations if o.kernel < 0]
-    if not moved:
+    if not record.kernels and not record.operations:
         raise ValueError("the timeline holds nothing that moves bytes: launch or copy something before simulate()")
-    lines = [_rates("DRAM", "#d55e00", moved)]
-    for kind, label in (("h2d", "host to device"), ("d2h", "device to host")):
-        copies = [(o.start_fs, o.end_fs, o.nbytes) for o in record.operations if o.kind == kind]
-        lines.append(_rates(label, palette.OPERATION_STYLES[kind].color, copies))
-    ax = _draw(record, (), [line for line in lines if line.spans], ax, unit)
+    ax = _draw(record, (), bandwidths(record), ax, unit)
     ax.set_ylabel("GB/s")
     return _finished(ax, record, range(len(record.kernels)), "Bandwidth")
-
-
-def _rates(label: str, color: str, moved: Sequence[tuple[int, int, int]]) -> _Line:
-    """Rates in GB/s, that is bytes per nanosecond, of all that took any time and moved anything."""
-    kept = [(start, end, 1e6 * nbytes / (end - start)) for start, end, nbytes in moved if end > start and nbytes]
-    return _Line(label, color, [(start, end) for start, end, _ in kept], [rate for *_, rate in kept])
-
-
-def _state_spans(warps: Sequence[WarpHistory], states: Sequence[WarpState], period: int) -> list[tuple[int, int]]:
-    """Spans of all warps in one of the states, femtoseconds."""
-    return [
-        (span.start_cycle * period, span.end_cycle * period)
-        for warp in warps
-        for span in warp.states
-        if span.state in states
-    ]
 
 
 def _sms(count: int, record: Timeline) -> str:
     return f"{count} of {record.sms} SMs" if count < record.sms else f"all {count} SMs" if count > 1 else "the SM"
 
 
-def _draw(record: Timeline, kernels: Sequence[int], lines: Sequence[_Line], ax: Axes | None, unit: Unit) -> Axes:
+def _draw(record: Timeline, kernels: Sequence[int], lines: Sequence[Quantity], ax: Axes | None, unit: Unit) -> Axes:
     """Draw means over columns of time as steps, filled: of the kernels' time, or of the whole run without any."""
     scale = figure.fs_per_unit(record, unit)
     start = min((record.kernels[k].start_fs for k in kernels), default=0)

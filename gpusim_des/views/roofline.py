@@ -32,6 +32,8 @@ class RooflinePoint:
     """Operations per second that it reached."""
     compute: str = "fp32"
     """Pipe that it uses, under whose roof it stands."""
+    memory: str = ""
+    """Memory that the bytes are of, whose roof limits it; the first one drawn if empty."""
 
 
 def roofline(
@@ -45,8 +47,9 @@ def roofline(
 ) -> Axes:
     """Draw the roofs of a chip, and kernels under them, numbered as in the legend.
 
-    A thin line leads from each kernel up to the roof over it, that of its own pipe and the first memory: its length,
-    on a logarithmic scale, is the factor that is missing.
+    A thin line leads from each kernel up to the roof over it, that of its own pipe and memory: its length, on a
+    logarithmic scale, is the factor that is missing. Points with one label have one number: the same kernel by the
+    bytes of several memories.
 
     Parameters
     ----------
@@ -87,7 +90,12 @@ def roofline(
         style, color = LINES[number % len(LINES)], palette.kernel_color(number)
         y = peak / GIGA, peak / GIGA
         handles += ax.plot((start, right), y, color=color, linestyle=style, linewidth=1.8, label=label, zorder=2)
-    handles += [_draw_point(ax, roofs, number, p, compute, memory[0]) for number, p in enumerate(points, start=1)]
+    numbers: dict[str, int] = {}
+    for point in points:
+        new = point.label not in numbers
+        number = numbers.setdefault(point.label, len(numbers) + 1)
+        handle = _draw_point(ax, roofs, number, point, compute, point.memory or memory[0])
+        handles += [handle] * new
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(left, right)
@@ -131,3 +139,5 @@ def _check(points: Sequence[RooflinePoint], compute: Sequence[str], memory: Sequ
             raise ValueError(
                 f"{point.label} uses the pipe {point.compute!r}, whose roof is not drawn: add it to compute"
             )
+        if point.memory and point.memory not in memory:
+            raise ValueError(f"{point.label} uses {point.memory!r}, whose roof is not drawn: add it to memory")

@@ -1,0 +1,85 @@
+"""Counters of a Chrome trace: resident blocks, warps, issue slots and bandwidth over time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from gpusim_des.timeline import Timeline
+from gpusim_des.views.quantities import Quantity, bandwidths, issue_slots, warps_per_sm
+from gpusim_des.views.residency import mean_running
+from gpusim_des.views.trace_events import Event, us
+
+COLUMNS = 240
+"""Points of a curve in a stretch of time in which kernels run: warps change their states in every cycle."""
+
+
+def counter_events(timeline: Timeline, pid: int) -> Iterator[Event]:
+    """All counters, in the process that holds the kernels."""
+    yield from _resident_blocks(timeline, pid)
+    for quantity in bandwidths(timeline):
+        yield from _steps(f"{quantity.label} GB/s", "GB/s", zip(quantity.spans, quantity.weights, strict=True), pid)
+    if timeline.warps:
+        kernels = range(len(timeline.kernels))
+        for quantity in warps_per_sm(timeline, kernels):
+            yield from _curve(timeline, f"{quantity.label} warps per SM", "warps", quantity, pid)
+        yield from _curve(timeline, "issue slots used %", "%", issue_slots(timeline, kernels), pid)
+
+
+def _resident_blocks(timeline: Timeline, pid: int) -> Iterator[Event]:
+    """Resident blocks of each kernel."""
+    spans: dict[int, list[tuple[tuple[int, int], int]]] = defaultdict(list)
+    for span in timeline.blocks:
+        spans[span.kernel].append(((span.start_fs, span.end_fs), 1))
+    for kernel in sorted(spans):
+        name = f"resident blocks: {timeline.kernels[kernel].name} ({kernel})"
+        yield from _steps(name, "blocks", spans[kernel], pid)
+
+
+def _steps(name: str, unit: str, spans: Iterable[tuple[tuple[int, int], float]], pid: int) -> Iterator[Event]:
+    """The sum of weights, once for every moment at which it changes; exact zeros where nothing runs."""
+    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for (start, end), weight in spans:
+        changes[start].append((weight, 1))
+        changes[end].append((-weight, -1))
+    value: float = 0
+    running = 0
+    for moment in sorted(changes):
+        before = value
+        running += sum(number for _, number in changes[moment])
+        value = value + sum(change for change, _ in changes[moment]) if running else 0
+        if value != before:
+            yield _counter(moment, name, unit, value if isinstance(value, int) else round(value, 3), pid)
+
+
+def _curve(timeline: Timeline, name: str, unit: str, quantity: Quantity, pid: int) -> Iterator[Event]:
+    """Means over columns of the time in which kernels run."""
+    for start, end in _busy(timeline):
+        edges = np.linspace(start, end, min(COLUMNS, max(1, (end - start) // timeline.sm_period_fs)) + 1)
+        last = 0.0
+        for moment, mean in zip(edges.tolist(), mean_running(quantity.spans, edges, quantity.weights), strict=False):
+            value = round(float(mean), 3)
+            if value != last:
+                yield _counter(round(moment), name, unit, value, pid)
+            last = value
+        if last:
+            yield _counter(end, name, unit, 0, pid)
+
+
+def _busy(timeline: Timeline) -> list[tuple[int, int]]:
+    """Stretches of time in which kernels run, apart from each other."""
+    found: list[tuple[int, int]] = []
+    for kernel in sorted(timeline.kernels, key=lambda k: k.start_fs):
+        if kernel.end_fs <= kernel.start_fs:
+            continue
+        if found and kernel.start_fs <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], kernel.end_fs)
+        else:
+            found.append((kernel.start_fs, kernel.end_fs))
+    return found
+
+
+def _counter(moment: int, name: str, unit: str, value: float, pid: int) -> Event:
+    return Event(moment, "", {"name": name, "ph": "C", "ts": us(moment), "pid": pid, "args": {unit: value}})
