@@ -225,3 +225,18 @@ def test_programs_of_which_nothing_is_known_but_their_time() -> None:
     timeline = simulate(TINY, [trace([chain(4)])])
     assert gs.Simulation(timeline, "simpy").advice() == []
     assert gs.Simulation(gs.Timeline("tiny", 2, 500_000), "simpy").advice() == []
+
+
+def test_arrays_of_one_line_stay_apart() -> None:
+    """Lanes 16 and 32 bytes apart: 16 and 32 sectors, each array with its own sentence and share."""
+    dev = device()
+    n = 1 << 14
+    a, b, out = (dev.malloc(8 * n, np.float32, name) for name in ("a", "b", "out"))
+    alone = dev.launch(k.two_strides, n // 256, 256, a, b, out).advice()
+    assert [(advice.array, advice.figure) for advice in alone] == [("b", 32), ("a", 16)]
+    sim = dev.simulate()
+    found = [advice for advice in sim.advice() if advice.check == "uncoalesced"]
+    assert [advice.finding for advice in found] == [advice.finding for advice in alone]
+    part = sim.kernels[0].seconds / sim.seconds
+    assert [advice.share for advice in found] == pytest.approx([part * advice.share for advice in alone])
+    assert {advice.filename for advice in found} == {k.__file__}

@@ -82,6 +82,8 @@ def uncoalesced(facts: KernelFacts) -> Iterator[Advice]:
             place.line,
             facts.code(group[0][0]),
             facts.name,
+            place.array,
+            place.filename,
         )
 
 
@@ -119,6 +121,8 @@ def bank_conflicts(facts: KernelFacts) -> Iterator[Advice]:
             place.line,
             facts.code(group[0][0]),
             facts.name,
+            place.array,
+            place.filename,
         )
 
 
@@ -167,6 +171,8 @@ def hot_atomics(facts: KernelFacts) -> Iterator[Advice]:
             site.line,
             facts.code(site),
             facts.name,
+            site.array,
+            site.filename,
         )
 
 

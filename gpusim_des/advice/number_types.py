@@ -38,6 +38,7 @@ def accidental_double(facts: KernelFacts) -> Iterator[Advice]:
         line,
         facts.code(site),
         facts.name,
+        filename=site.filename,
     )
 
 
@@ -62,6 +63,7 @@ def slow_double(facts: KernelFacts) -> Iterator[Advice]:
         line,
         facts.code(site),
         facts.name,
+        filename=site.filename,
     )
 
 

@@ -50,9 +50,9 @@ def program_advice(timeline: Timeline, kernels: Sequence[KernelFacts | None]) ->
 
 def _merged(found: Iterable[Advice]) -> Iterator[Advice]:
     """One piece of advice for all launches of a kernel, with the figures of the launch that it costs most."""
-    groups: dict[tuple[str, str, int], list[Advice]] = {}
-    for advice in found:
-        groups.setdefault((advice.kernel, advice.check, advice.line), []).append(advice)
+    groups: dict[tuple[str, ...], list[Advice]] = {}
+    for a in found:
+        groups.setdefault((a.kernel, a.check, a.filename, str(a.line), a.array), []).append(a)
     for group in groups.values():
         worst = max(group, key=lambda advice: advice.share)
         share = sum(advice.share for advice in group)

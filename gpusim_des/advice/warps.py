@@ -51,6 +51,7 @@ def divergence(facts: KernelFacts) -> Iterator[Advice]:
             branch.line,
             facts.code(branch),
             facts.name,
+            filename=branch.filename,
         )
 
 
@@ -94,6 +95,7 @@ def idle_warps(facts: KernelFacts) -> Iterator[Advice]:
         site.line if site else 0,
         facts.code(site) if site else "",
         facts.name,
+        filename=site.filename if site else "",
     )
 
 
@@ -122,6 +124,7 @@ def lone_warps(facts: KernelFacts) -> Iterator[Advice]:
         site.line,
         facts.code(site),
         facts.name,
+        filename=site.filename,
     )
 
 
@@ -151,6 +154,7 @@ def loop_bookkeeping(facts: KernelFacts) -> Iterator[Advice]:
                 loop.first,
                 facts.code(site),
                 facts.name,
+                filename=filename,
             )
 
 
