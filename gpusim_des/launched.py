@@ -135,6 +135,7 @@ class Launch:
             self.trace.registers,
             self.trace.shared_bytes,
             self.array_types,
+            "" if self.kernel is None else self.kernel.function.__code__.co_filename,
         )
 
     def source(self) -> SourceView:

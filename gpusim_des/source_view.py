@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from gpusim_des.functional.counters import Counters
-from gpusim_des.functional.line_counts import LineCounts, LineSite
+from gpusim_des.functional.line_counts import LineCounts
 from gpusim_des.functional.source_text import source_text, span_of
+from gpusim_des.line_site import LineSite
 from gpusim_des.source_html import html_lines, html_page
 
 Row = dict[str, Any]
 
-Stalls = Mapping[int, Mapping[str, int]]
-"""Source line → Nsight's suffix of a state → warp-cycles."""
+Stalls = Mapping[LineSite, Mapping[str, int]]
+"""File and line → Nsight's suffix of a state → warp-cycles."""
 
 NO_LINE = "(no line: exits, and what stands in no source)"
 
@@ -89,11 +90,18 @@ class SourceView:
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.title)}</p>{self.html_table()}"
 
+    def _place(self, row: Row) -> str:
+        """Number of a line; with its file where that is not the kernel's."""
+        if not row["line"]:
+            return ""
+        first = self._rows[0]["file"]
+        return f"{row['line']}" if row["file"] in ("", first) else f"{Path(row['file']).name}:{row['line']}"
+
     def _columns(self) -> list[tuple[str, Callable[[Row], str]]]:
         timed = bool(self._rows) and "cycles" in self._rows[0]
         total = sum(row["cycles"] for row in self._rows) if timed else 0
         columns: list[tuple[str, Callable[[Row], str]]] = [
-            ("line", lambda row: str(row["line"] or "")),
+            ("line", self._place),
             ("instr", lambda row: _count(row["instructions"])),
             ("lanes", lambda row: f"{row['lanes']:.3g}" if row["instructions"] else ""),
             ("requests", lambda row: _count(row["global_requests"] + row["shared_requests"])),
@@ -149,14 +157,14 @@ def _row(site: LineSite, counters: Counters) -> Row:
 
 
 def _with_stalls(rows: list[Row], stalls: Stalls) -> list[Row]:
-    """Add stalls by line; of files that share a line's number, the first one that executed it gets them."""
+    """Add stalls by line, and the lines of which nothing but them is known."""
     missing = dict(stalls)
-    for row in sorted(rows, key=lambda row: not row["instructions"]):
-        row["stalls"] = {state: cycles for state, cycles in missing.pop(row["line"], {}).items() if cycles}
+    for row in rows:
+        found = missing.pop(LineSite(row["file"], row["line"]), {})
+        row["stalls"] = {state: cycles for state, cycles in found.items() if cycles}
         row["cycles"] = sum(row["stalls"].values())
-    for line, states in sorted(missing.items()):
-        extra = _row(LineSite("", line), Counters())
-        rows.append({**extra, "stalls": dict(states), "cycles": sum(states.values())})
+    for site, states in sorted(missing.items()):
+        rows.append({**_row(site, Counters()), "stalls": dict(states), "cycles": sum(states.values())})
     return rows
 
 
@@ -165,10 +173,6 @@ def _title(name: str, counters: Counters, rows: list[Row]) -> str:
     title = f"{name}: {counters.warp_instructions:,} warp instructions{estimated}"
     if rows and "cycles" in rows[0]:
         title += f", {sum(row['cycles'] for row in rows):,} warp-cycles"
-        executed = Counter(row["line"] for row in rows if row["instructions"])
-        shared = sorted(line for line, files in executed.items() if files > 1)
-        if shared:
-            title += f" (lines {', '.join(map(str, shared))} stand in several files: the first has the cycles of all)"
     return title
 
 

@@ -77,7 +77,7 @@ def test_two_saves_are_equal_to_the_byte(tmp_path: Path) -> None:
 def test_the_form_of_a_small_timeline(no_detail: gs.Timeline) -> None:
     data = gs.Simulation(replace(no_detail, blocks=(BlockSpan(0, 3, 1, 0, 5, 9),)), "simpy").to_dict()
     assert data["format"] == "gpusim_des result"
-    assert data["version"] == VERSION == 1
+    assert data["version"] == VERSION == 2
     assert data["engine"] == "simpy"
     assert data["timeline"]["blocks"] == {
         "kernel": [0],
@@ -215,11 +215,12 @@ def good() -> dict[str, Any]:
         (b"\xff\xfe\x00", r"not a text in UTF-8"),
         ("[" * 200_000, r"nested too deeply"),
         ('{"a":' * 200_000, r"nested too deeply"),
-        ('{"format": "gpusim_des result", "version": 2}', r"version 2, this gpusim_des reads up to 1: install a newer"),
+        ('{"format": "gpusim_des result", "version": 3}', r"version 3, this gpusim_des reads up to 2: install a newer"),
         ('{"format": "gpusim_des result", "version": true}', r"version = True: must be a whole number"),
         ('{"format": "gpusim_des result", "version": -1}', r"version = -1: must be a whole number"),
-        ('{"format": "gpusim_des result", "version": 1}', r"no entry 'engine'"),
-        ('{"format": "gpusim_des result", "version": 1, "extra": 1}', r"unknown entry 'extra': a newer"),
+        ('{"format": "gpusim_des result", "version": 1}', r"version 1, this gpusim_des reads 2 and later: simulate"),
+        ('{"format": "gpusim_des result", "version": 2}', r"no entry 'engine'"),
+        ('{"format": "gpusim_des result", "version": 2, "extra": 1}', r"unknown entry 'extra': a newer"),
         ('{"version": NaN}', r"NaN is no number of JSON"),
         ('{"version": -Infinity}', r"-Infinity is no number of JSON"),
         ('{"version": ' + "9" * 10_000 + "}", r"a number with thousands of digits"),

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpusim_des as gs
+from gpusim_des.line_site import LineSite
 from gpusim_des.timing.line_states import scaled_states
 from gpusim_des.timing.simulate import simulate
 from tests import advised_kernels as k
@@ -112,9 +113,10 @@ def test_traces_without_a_source_show_their_lines() -> None:
     totals=st.lists(st.integers(0, 500), min_size=3, max_size=3),
 )
 def test_scaled_states_add_up_and_keep_their_proportions(played: dict[int, list[int]], totals: list[int]) -> None:
-    scaled = scaled_states(played, totals)
+    by_site = {LineSite("k.py" if n else "", n): states for n, states in played.items()}
+    scaled = scaled_states(by_site, totals)
     for state, total in enumerate(totals):
         assert sum(states[state] for states in scaled.values()) == total
-        before = sum(states[state] for states in played.values())
+        before = sum(states[state] for states in by_site.values())
         if before:
-            assert all(abs(scaled[n][state] - played[n][state] * total / before) < 1 for n in played)
+            assert all(abs(scaled[n][state] - by_site[n][state] * total / before) < 1 for n in by_site)
