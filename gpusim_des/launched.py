@@ -12,6 +12,7 @@ from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.overflow import IndexOverflow
 from gpusim_des.functional.races import Race
+from gpusim_des.functional.source_text import SourceSpan, span_of
 from gpusim_des.functional.unwritten import UnwrittenRead
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import LaunchConfig
@@ -143,8 +144,12 @@ class Launch:
 
         Sums over the lines equal the launch's counters; of a sampled launch both are estimates, rounded by themselves.
         """
-        function = None if self.kernel is None else self.kernel.function
-        return SourceView.of(self.name, function, self.counters)
+        return SourceView.of(self.name, self.span, self.counters)
+
+    @property
+    def span(self) -> SourceSpan | None:
+        """Where the kernel stands; ``None`` for a launch that was made without one."""
+        return None if self.kernel is None else span_of(self.kernel.function)
 
     def _repr_html_(self) -> str:
         """Notebooks show what was launched and what it counted."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.line_counts import LineCounts
-from gpusim_des.functional.source_text import source_text, span_of
+from gpusim_des.functional.source_text import SourceSpan, Texts, texts_of
 from gpusim_des.line_site import LineSite
 from gpusim_des.source_html import html_lines, html_page
 
@@ -60,18 +60,27 @@ class SourceView:
 
     @classmethod
     def of(
-        cls, name: str, function: Callable[..., Any] | None, counters: Counters, stalls: Stalls | None = None
+        cls,
+        name: str,
+        span: SourceSpan | None,
+        counters: Counters,
+        stalls: Stalls | None = None,
+        texts: Texts | None = None,
     ) -> SourceView:
-        """Put a launch's counters, and the stalls of a simulation, beside the text of its kernel."""
-        places = set(counters.lines) | {LineSite(site.filename, site.line) for site in counters.accesses}
-        own = ""
-        if function is not None:
-            own, first, last = span_of(function)
-            places |= {LineSite(own, line) for line in range(first, last + 1)}
-        found = sorted(places, key=lambda site: (not site.line, site.filename != own, site))
-        rows = [_row(site, counters) for site in found]
+        """Put a launch's counters, and the stalls of a simulation, beside the text of its kernel.
+
+        `texts` are those of a result that was saved; without them the lines are read where they stand.
+        """
+        places = counted_sites(counters)
+        if texts is None:
+            texts = texts_of([] if span is None else [span], {*places, *(stalls or {})})
+        if span is not None:
+            own = texts.get(span.filename, {})
+            places |= {LineSite(span.filename, line) for line in own if span.first <= line <= span.last}
+        found = sorted(places, key=lambda site: (not site.line, span is None or site.filename != span.filename, site))
+        rows = [_row(site, counters, texts) for site in found]
         if stalls is not None:
-            rows = _with_stalls(rows, stalls)
+            rows = _with_stalls(rows, stalls, texts)
         return cls(_title(name, counters, rows), tuple(rows))
 
     def to_html(self) -> str:
@@ -131,16 +140,20 @@ class SourceView:
         return "\n".join([self.title, *lines])
 
 
-def _row(site: LineSite, counters: Counters) -> Row:
+def counted_sites(counters: Counters) -> set[LineSite]:
+    """Lines of which counters tell anything."""
+    return set(counters.lines) | {LineSite(site.filename, site.line) for site in counters.accesses}
+
+
+def _row(site: LineSite, counters: Counters, texts: Texts) -> Row:
     counts = counters.lines.get(site, LineCounts())
     accesses = [(s, c) for s, c in counters.accesses.items() if (s.filename, s.line) == site]
     requests = {memory: sum(c.requests for s, c in accesses if s.memory == memory) for memory in ("global", "shared")}
     sectors = sum(c.sectors for _, c in accesses)
-    lines = source_text(site.filename).lines if site.filename else []
     return {
         "file": site.filename,
         "line": site.line,
-        "text": lines[site.line - 1] if 0 < site.line <= len(lines) else NO_LINE * (not site.line),
+        "text": texts.get(site.filename, {}).get(site.line, "") if site.line else NO_LINE,
         "instructions": counts.instructions,
         "active_lanes": counts.active_lanes,
         "lanes": counts.lanes_per_instruction,
@@ -156,7 +169,7 @@ def _row(site: LineSite, counters: Counters) -> Row:
     }
 
 
-def _with_stalls(rows: list[Row], stalls: Stalls) -> list[Row]:
+def _with_stalls(rows: list[Row], stalls: Stalls, texts: Texts) -> list[Row]:
     """Add stalls by line, and the lines of which nothing but them is known."""
     missing = dict(stalls)
     for row in rows:
@@ -164,7 +177,7 @@ def _with_stalls(rows: list[Row], stalls: Stalls) -> list[Row]:
         row["stalls"] = {state: cycles for state, cycles in found.items() if cycles}
         row["cycles"] = sum(row["stalls"].values())
     for site, states in sorted(missing.items()):
-        rows.append({**_row(site, Counters()), "stalls": dict(states), "cycles": sum(states.values())})
+        rows.append({**_row(site, Counters(), texts), "stalls": dict(states), "cycles": sum(states.values())})
     return rows
 
 
