@@ -49,6 +49,24 @@ def test_many_short_kernels() -> None:
     assert "launch_bound" not in checks(dev.simulate())
 
 
+def test_one_kernel_of_a_microsecond() -> None:
+    """The seventh of ten mistakes: what is measured is the call."""
+
+    def run(loops: int) -> gs.Simulation:
+        dev = device()
+        dev.launch(k.counted_loop, 8, 256, *arrays(dev, "ab"), loops)
+        return dev.simulate()
+
+    sim = run(1)
+    found = sim.advice()[0]
+    assert found.check == "short_kernel"
+    assert found.finding.startswith("Kernel counted_loop runs for ")
+    assert (found.figure, found.ideal) == (sim.kernels[0].seconds, sim.seconds)
+    assert found.share == pytest.approx(1 - sim.kernels[0].seconds / sim.seconds)
+    assert found.share > 0.5
+    assert "short_kernel" not in checks(run(4000))
+
+
 def chunks(dev: gs.Device, host: Any, streams: list[gs.Stream]) -> gs.Simulation:
     """Copy two chunks, each with a kernel behind it."""
     with warnings.catch_warnings():
@@ -167,11 +185,13 @@ def test_a_clock_that_is_read_too_early() -> None:
         dev.host_work(1e-6, "read the clock")
         return dev.simulate().advice()
 
-    last = run(wait=False)[-1]
-    assert (last.check, last.share) == ("unsynchronized", 0)
-    assert last.finding.startswith("The host ends after ")
-    assert "and kernel counted_loop " in last.finding
-    assert last.figure < last.ideal  # seconds until the host's end and until the device's
+    first = run(wait=False)[0]
+    assert first.check == "unsynchronized"
+    assert first.share == pytest.approx(1 - first.figure / first.ideal)
+    assert first.share > 0.5
+    assert first.finding.startswith("The host ends after ")
+    assert "and kernel counted_loop " in first.finding
+    assert first.figure < first.ideal  # seconds until the host's end and until the device's
     assert "unsynchronized" not in [advice.check for advice in run(wait=True)]
 
 

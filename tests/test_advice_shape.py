@@ -19,7 +19,7 @@ from tests.advised_kernels import advice_of
 from tests.benchmarks.kernels import TILE, matmul_tiled, multiply
 
 
-def added(blocks: int, threads: int, gpu: str = "h100-sxm", **options: Any) -> gs.Launch:
+def added(blocks: int, threads: int, gpu: gs.GPU | str = "h100-sxm", **options: Any) -> gs.Launch:
     dev = gs.Device(gpu)
     n = blocks * threads
     a, b, c = (dev.to_device(np.zeros(n, np.float32), name) for name in "abc")
@@ -62,6 +62,12 @@ def test_a_last_wave_of_one_block() -> None:
     assert found.share == pytest.approx(1 - 1057 / (2 * 1056))
     assert advice_of(added(132 * 8, 256)) == []
     assert advice_of(added(2 * 132 * 8 - 1, 256)) == []
+    few = gs.load_gpu("h100-sxm").slice(sms=2)  # waves of 16
+    (found,) = added(10 * 16 + 1, 256, few).advice()
+    assert found.finding.startswith("Grid of 161 blocks: 10 waves of 16 ")
+    assert found.share == pytest.approx(1 - 161 / 176)
+    assert advice_of(added(10 * 16 + 2, 256, few)) == []  # an eighth of a wave is more than nearly nothing
+    assert advice_of(added(100 * 16 + 1, 256, few)) == []  # 0.9 %
     registers = added(132 * 4 + 1, 256, registers=64).advice()[0]  # the limiter after rounding
     assert "1 wave of 528 (4 per SM, limiter: registers)" in registers.finding
 

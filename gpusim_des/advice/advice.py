@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+LEAST = 0.01
+"""Share of the time below which a mistake is not worth a word."""
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -28,7 +31,7 @@ class Advice:
     ideal: float
     """What it would be without the mistake."""
     share: float
-    """Estimated share of the time that it costs, 0…1."""
+    """Estimated share of the time that it costs, 0…1; of ``unsynchronized`` the share that a clock misses."""
     line: int = 0
     """Source line; 0 where it concerns the whole launch or program."""
     code: str = ""
