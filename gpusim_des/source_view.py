@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from gpusim_des.functional.line_counts import LineCounts
 from gpusim_des.functional.source_text import SourceSpan, Texts, texts_of
 from gpusim_des.line_site import LineSite
 from gpusim_des.source_html import html_lines, html_page
+from gpusim_des.timeline import WarpState
 
 Row = dict[str, Any]
 
@@ -90,9 +92,10 @@ class SourceView:
     def html_table(self, bar: Callable[[Row], str] | None = None) -> str:
         """Return the table alone, to stand on another page; `bar` returns the HTML of a cell before the text."""
         heat = "cycles" if self._rows and "cycles" in self._rows[0] else "instructions"
-        texts = [[column(row) for _, column in self._columns()] for row in self._rows]
+        columns = self._columns(each_state=True)
+        texts = [[column(row) for _, column in columns] for row in self._rows]
         weights = [row[heat] for row in self._rows]
-        heads = [head for head, _ in self._columns()]
+        heads = [head for head, _ in columns]
         bars = [bar(row) for row in self._rows] if bar else []
         return html_lines(heads, texts, [row["text"] for row in self._rows], weights, bars)
 
@@ -106,7 +109,8 @@ class SourceView:
         first = self._rows[0]["file"]
         return f"{row['line']}" if row["file"] in ("", first) else f"{Path(row['file']).name}:{row['line']}"
 
-    def _columns(self) -> list[tuple[str, Callable[[Row], str]]]:
+    def _columns(self, *, each_state: bool = False) -> list[tuple[str, Callable[[Row], str]]]:
+        """Names of the columns and what they show; stalls in one column, or in one for each state that occurs."""
         timed = bool(self._rows) and "cycles" in self._rows[0]
         total = sum(row["cycles"] for row in self._rows) if timed else 0
         columns: list[tuple[str, Callable[[Row], str]]] = [
@@ -122,8 +126,12 @@ class SourceView:
             columns += [
                 ("cycles", lambda row: _count(row["cycles"])),
                 ("share", lambda row: f"{100 * row['cycles'] / total:.1f} %" if row["cycles"] else ""),
-                ("waiting for", lambda row: _reasons(row["stalls"])),
             ]
+        if timed and each_state:
+            occurring = [s.suffix for s in WarpState if any(row["stalls"].get(s.suffix) for row in self._rows)]
+            columns += [(state, partial(_cycles_in, state)) for state in occurring]
+        elif timed:
+            columns.append((REASONS, lambda row: _reasons(row["stalls"])))
         return columns
 
     def __str__(self) -> str:
@@ -133,7 +141,7 @@ class SourceView:
         lines = []
         for cells, text in zip(table, ["", *(row["text"] for row in self._rows)], strict=True):
             aligned = [
-                cell.ljust(width) if head == "waiting for" else cell.rjust(width)
+                cell.ljust(width) if head == REASONS else cell.rjust(width)
                 for cell, width, (head, _) in zip(cells, widths, columns, strict=True)
             ]
             lines.append((" " + "  ".join(aligned) + "  " + text).rstrip())
@@ -193,11 +201,21 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else ""
 
 
+REASONS = "cycles by reason"
+"""Head of the column that a text has in place of one for each state."""
+
 MOST_REASONS = 2
+"""States that a line of text names; the others are summed."""
 
 
 def _reasons(stalls: Mapping[str, int]) -> str:
-    """Name the states in which warps spent most cycles, and their shares of the line's cycles."""
-    total = sum(stalls.values())
-    most = sorted(stalls, key=lambda state: -stalls[state])[:MOST_REASONS]
-    return ", ".join(f"{state} {100 * stalls[state] / total:.0f} %" for state in most)
+    """Name the states in which warps spent most cycles, and how many; all cycles of the line are told."""
+    worst = sorted(stalls, key=lambda state: -stalls[state])
+    named = worst if len(worst) == MOST_REASONS + 1 else worst[:MOST_REASONS]
+    rest = [stalls[state] for state in worst[len(named) :]]
+    texts = [f"{state} {stalls[state]:,}" for state in named]
+    return ", ".join([*texts, *([f"{len(rest)} others {sum(rest):,}"] if rest else [])])
+
+
+def _cycles_in(state: str, row: Row) -> str:
+    return _count(row["stalls"].get(state, 0))
