@@ -88,9 +88,15 @@ class Launch:
         )
 
     def __str__(self) -> str:
+        """Say first what is wrong, the worst of it in the first line; of a kernel that is right, what makes it slow."""
         head = f"kernel {self.name!r}, grid {self.config.grid}, block {self.config.block}"
-        parts = [head, self.notice, *map(str, self.mistakes), self.counters.summary()]
-        return "\n".join(part for part in parts if part)
+        parts = [*(map(str, self.mistakes) if self.mistakes else self._slow()), head, self.notice]
+        return "\n".join(part for part in [*parts, self.counters.summary()] if part)
+
+    def _slow(self) -> list[str]:
+        found = [] if self.gpu is None else self.advice()
+        more = f"and {len(found) - 1} more in launch.advice()"
+        return [*map(str, found[:1]), *([more] if len(found) > 1 else [])]
 
     gpu: GPU | None = field(default=None, repr=False)
     """The GPU that it was launched on."""
