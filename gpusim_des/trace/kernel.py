@@ -16,7 +16,7 @@ from gpusim_des.line_site import NO_SITE, LineSite
 from gpusim_des.spill import ArrayStore
 from gpusim_des.trace.check import Amounts, StreamSizes, check_chunk
 from gpusim_des.trace.sample import Sample
-from gpusim_des.trace.warp import Footprint, Stream, WarpTrace
+from gpusim_des.trace.warp import LINES, Footprint, Stream, WarpTrace
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,16 +144,23 @@ class KernelTrace:
 
     def sites(self, stream: Stream) -> list[LineSite]:
         """File and line of every instruction of a stream."""
-        files = stream.files if len(stream.files) else np.zeros(len(stream), np.int32)
-        places, numbers = np.unique(np.stack([files, stream.lines]), axis=1, return_inverse=True)
-        names = self.files or [""]
-        known = [LineSite(names[file], line) if line else NO_SITE for file, line in places.T.tolist()]
-        return [known[number] for number in numbers.reshape(-1).tolist()]
+        places, numbers = np.unique(stream.places, return_inverse=True)
+        known = self._sites_at(places)
+        return [known[number] for number in numbers.tolist()]
 
     @property
     def all_sites(self) -> list[LineSite]:
         """Source lines of its instructions, ascending; `NO_SITE` is always among them."""
-        return sorted({NO_SITE}.union(*map(self.sites, self.streams)))
+        places = np.unique(np.concatenate([np.zeros(1, np.int64), *(np.unique(s.places) for s in self.streams)]))
+        return sorted({NO_SITE, *self._sites_at(places)})
+
+    def _sites_at(self, places: NDArray[np.int64]) -> list[LineSite]:
+        files, lines = np.divmod(places, LINES)
+        names = self.files or [""]
+        return [
+            LineSite(names[file], line) if line else NO_SITE
+            for file, line in zip(files.tolist(), lines.tolist(), strict=True)
+        ]
 
     def intern_file(self, name: str) -> int:
         """Number of a source file."""

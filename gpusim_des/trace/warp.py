@@ -14,6 +14,9 @@ from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace.check import check_stream
 from gpusim_des.trace.operation import GLOBAL_OPS, MEMORY_OPS, OpClass
 
+LINES = 2**31
+"""More than any number of a source line."""
+
 
 @dataclass(frozen=True)
 class Instruction:
@@ -55,6 +58,12 @@ class Stream:
 
     def __len__(self) -> int:
         return len(self.ops)
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """File and line of every instruction as one number, of which lines are the part below `LINES`."""
+        lines = self.lines.astype(np.int64)
+        return lines + LINES * self.files.astype(np.int64) if len(self.files) else lines
 
     def count(self, classes: Iterable[OpClass]) -> int:
         """Instructions of these classes."""
