@@ -19,7 +19,7 @@ def device(gpu: str = "h100-sxm", sms: int = 4, **changes: Any) -> gs.Device:
     return gs.Device(gs.load_gpu(gpu).slice(sms=sms).replace(**changes))
 
 
-def looping(dev: gs.Device, stream: gs.Stream, blocks: int = 2, loops: int = 2000) -> None:
+def looping(dev: gs.Device, stream: gs.Stream, blocks: int = 2, loops: int = 1000) -> None:
     a, out = (dev.malloc(N, np.float32, name) for name in ("a", "out"))
     dev.launch(k.counted_loop, blocks, 256, a, out, loops, stream=stream)
 
