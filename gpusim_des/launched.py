@@ -12,6 +12,7 @@ from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.overflow import IndexOverflow
 from gpusim_des.functional.races import Race
+from gpusim_des.functional.source_text import SourceSpan, span_of
 from gpusim_des.functional.unwritten import UnwrittenRead
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import LaunchConfig
@@ -87,9 +88,15 @@ class Launch:
         )
 
     def __str__(self) -> str:
+        """Say first what is wrong, the worst of it in the first line; of a kernel that is right, what makes it slow."""
         head = f"kernel {self.name!r}, grid {self.config.grid}, block {self.config.block}"
-        parts = [head, self.notice, *map(str, self.mistakes), self.counters.summary()]
-        return "\n".join(part for part in parts if part)
+        parts = [*(map(str, self.mistakes) if self.mistakes else self._slow()), head, self.notice]
+        return "\n".join(part for part in [*parts, self.counters.summary()] if part)
+
+    def _slow(self) -> list[str]:
+        found = [] if self.gpu is None else self.advice()
+        more = f"and {len(found) - 1} more in launch.advice()"
+        return [*map(str, found[:1]), *([more] if len(found) > 1 else [])]
 
     gpu: GPU | None = field(default=None, repr=False)
     """The GPU that it was launched on."""
@@ -135,6 +142,7 @@ class Launch:
             self.trace.registers,
             self.trace.shared_bytes,
             self.array_types,
+            "" if self.kernel is None else self.kernel.function.__code__.co_filename,
         )
 
     def source(self) -> SourceView:
@@ -142,8 +150,12 @@ class Launch:
 
         Sums over the lines equal the launch's counters; of a sampled launch both are estimates, rounded by themselves.
         """
-        function = None if self.kernel is None else self.kernel.function
-        return SourceView.of(self.name, function, self.counters)
+        return SourceView.of(self.name, self.span, self.counters)
+
+    @property
+    def span(self) -> SourceSpan | None:
+        """Where the kernel stands; ``None`` for a launch that was made without one."""
+        return None if self.kernel is None else span_of(self.kernel.function)
 
     def _repr_html_(self) -> str:
         """Notebooks show what was launched and what it counted."""

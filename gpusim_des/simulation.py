@@ -10,12 +10,14 @@ from typing import Any, get_args
 from gpusim_des.advice import Advice, program_advice
 from gpusim_des.errors import ReadError
 from gpusim_des.functional.counters import Counters
+from gpusim_des.functional.source_text import SourceSpan, texts_of
 from gpusim_des.launched import Launch
 from gpusim_des.notebook import facts_table, paragraphs, rows_table
 from gpusim_des.results import (
     FORMAT,
     LARGEST_FILE,
     VERSION,
+    LaunchNotes,
     Row,
     RowKind,
     check_document,
@@ -24,11 +26,13 @@ from gpusim_des.results import (
     counters_to_plain,
     from_plain,
     load_document,
+    notes_from_plain,
+    notes_to_plain,
     rows_of,
     save_document,
     to_plain,
 )
-from gpusim_des.source_view import SourceView
+from gpusim_des.source_view import SourceView, counted_sites
 from gpusim_des.timeline import FS_PER_S, KernelTiming, Operation, Overlap, Timeline, WaitStep, overlap, why
 from gpusim_des.timing.choice import Played
 from gpusim_des.units import duration, size
@@ -52,12 +56,15 @@ class Simulation:
         result.
     counters
         What these launches counted; in a loaded result as well.
+    notes
+        What a loaded result knows of its launches beside that: the source of the kernels, and the advice.
     """
 
     timeline: Timeline
     engine: str
     launches: tuple[Launch, ...] = field(default=(), compare=False, repr=False)
     counters: tuple[Counters, ...] = field(default=(), compare=False, repr=False)
+    notes: LaunchNotes | None = field(default=None, compare=False, repr=False)
 
     @property
     def seconds(self) -> float:
@@ -104,8 +111,11 @@ class Simulation:
         Beside what `Launch.advice` finds in each kernel, weighted with the kernel's time, it finds what only times
         tell: occupancy that registers or shared memory keep low where latency is not hidden, programs bound by
         launches, copies of pageable memory that were meant to be asynchronous, overlap that could not happen and why,
-        and a host that goes on working without waiting for the device. Printed, each is one line.
+        and a host that goes on working without waiting for the device. Printed, each is one line. A loaded result has
+        the advice that it was saved with.
         """
+        if self.notes is not None:
+            return list(self.notes.advice)
         return program_advice(self.timeline, [None if launch.gpu is None else launch.facts for launch in self.launches])
 
     def source(self, kernel: int = 0) -> SourceView:
@@ -127,11 +137,18 @@ class Simulation:
         if not -len(self.kernels) <= kernel < len(self.kernels):
             raise IndexError(f"kernel = {kernel}: this simulation has {len(self.kernels)} kernels, counted from 0")
         timing = self.kernels[kernel]
-        if timing.number >= len(self.launches):
+        if timing.number >= len(self.counters):
             return SourceView.of(timing.name, None, Counters(), timing.line_stalls)
-        launch = self.launches[timing.number]
-        function = None if launch.kernel is None else launch.kernel.function
-        return SourceView.of(timing.name, function, launch.counters, timing.line_stalls)
+        texts = None if self.notes is None else self.notes.texts
+        counters = self.counters[timing.number]
+        return SourceView.of(timing.name, self._spans()[timing.number], counters, timing.line_stalls, texts)
+
+    def _spans(self) -> tuple[SourceSpan | None, ...]:
+        """Where the kernel of each launch that counted stands."""
+        if self.notes is not None:
+            return self.notes.spans
+        unknown = [None] * (len(self.counters) - len(self.launches))
+        return (*(launch.span for launch in self.launches), *unknown)
 
     def _repr_html_(self) -> str:
         """Notebooks show what ran and what limits it."""
@@ -237,7 +254,15 @@ class Simulation:
             "engine": self.engine,
             "timeline": to_plain(self.timeline, Timeline),
             "counters": [counters_to_plain(c) for c in self.counters],
+            "launches": notes_to_plain(self._notes()),
         }
+
+    def _notes(self) -> LaunchNotes:
+        if self.notes is not None:
+            return self.notes
+        spans = self._spans()
+        sites = set().union(*map(counted_sites, self.counters), *(kernel.line_stalls for kernel in self.kernels))
+        return LaunchNotes(spans, texts_of([span for span in spans if span], sites), tuple(self.advice()))
 
     @staticmethod
     def from_dict(data: dict[str, Any], name: str = "result") -> Simulation:
@@ -253,8 +278,8 @@ class Simulation:
     def save(self, path: str | PathLike[str]) -> None:
         """Write the result as JSON, compressed if the name ends in ``.gz``; `load_result` reads it.
 
-        Views, `explain`, `overlap` and `why` say of the loaded result what they say of this one. The file appears whole
-        or not at all.
+        All methods, views and pages say of the loaded result what they say of this one; the lines of the kernels and
+        the advice are in the file. It appears whole or not at all.
 
         Raises
         ------
@@ -314,7 +339,7 @@ def load_result(path: str | PathLike[str], *, max_bytes: int = LARGEST_FILE) -> 
     return _of_content(load_document(path, max_bytes=max_bytes), str(path))
 
 
-ENTRIES = ("engine", "timeline", "counters")
+ENTRIES = ("engine", "timeline", "counters", "launches")
 """What a result file holds beside its format and version."""
 
 
@@ -336,4 +361,5 @@ def _of_content(content: dict[str, Any], name: str) -> Simulation:
     if not isinstance(counters, list):
         raise ReadError(f"{name}: counters = {ascii(counters)[:40]}: must be a list with an entry for each launch")
     read = tuple(counters_from_plain(c, f"{name}: counters[{n}]") for n, c in enumerate(counters))
-    return Simulation(timeline, content["engine"], counters=read)
+    notes = notes_from_plain(content["launches"], len(read), f"{name}: launches")
+    return Simulation(timeline, content["engine"], counters=read, notes=notes)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from gpusim_des.functional.counters import Counters
-from gpusim_des.functional.line_counts import LineCounts, LineSite
-from gpusim_des.functional.source_text import source_text, span_of
+from gpusim_des.functional.line_counts import LineCounts
+from gpusim_des.functional.source_text import SourceSpan, Texts, texts_of
+from gpusim_des.line_site import LineSite
 from gpusim_des.source_html import html_lines, html_page
+from gpusim_des.timeline import WarpState
 
 Row = dict[str, Any]
 
-Stalls = Mapping[int, Mapping[str, int]]
-"""Source line → Nsight's suffix of a state → warp-cycles."""
+Stalls = Mapping[LineSite, Mapping[str, int]]
+"""File and line → Nsight's suffix of a state → warp-cycles."""
 
 NO_LINE = "(no line: exits, and what stands in no source)"
 
@@ -59,18 +62,27 @@ class SourceView:
 
     @classmethod
     def of(
-        cls, name: str, function: Callable[..., Any] | None, counters: Counters, stalls: Stalls | None = None
+        cls,
+        name: str,
+        span: SourceSpan | None,
+        counters: Counters,
+        stalls: Stalls | None = None,
+        texts: Texts | None = None,
     ) -> SourceView:
-        """Put a launch's counters, and the stalls of a simulation, beside the text of its kernel."""
-        places = set(counters.lines) | {LineSite(site.filename, site.line) for site in counters.accesses}
-        own = ""
-        if function is not None:
-            own, first, last = span_of(function)
-            places |= {LineSite(own, line) for line in range(first, last + 1)}
-        found = sorted(places, key=lambda site: (not site.line, site.filename != own, site))
-        rows = [_row(site, counters) for site in found]
+        """Put a launch's counters, and the stalls of a simulation, beside the text of its kernel.
+
+        `texts` are those of a result that was saved; without them the lines are read where they stand.
+        """
+        places = counted_sites(counters)
+        if texts is None:
+            texts = texts_of([] if span is None else [span], {*places, *(stalls or {})})
+        if span is not None:
+            own = texts.get(span.filename, {})
+            places |= {LineSite(span.filename, line) for line in own if span.first <= line <= span.last}
+        found = sorted(places, key=lambda site: (not site.line, span is None or site.filename != span.filename, site))
+        rows = [_row(site, counters, texts) for site in found]
         if stalls is not None:
-            rows = _with_stalls(rows, stalls)
+            rows = _with_stalls(rows, stalls, texts)
         return cls(_title(name, counters, rows), tuple(rows))
 
     def to_html(self) -> str:
@@ -80,20 +92,29 @@ class SourceView:
     def html_table(self, bar: Callable[[Row], str] | None = None) -> str:
         """Return the table alone, to stand on another page; `bar` returns the HTML of a cell before the text."""
         heat = "cycles" if self._rows and "cycles" in self._rows[0] else "instructions"
-        texts = [[column(row) for _, column in self._columns()] for row in self._rows]
+        columns = self._columns(each_state=True)
+        texts = [[column(row) for _, column in columns] for row in self._rows]
         weights = [row[heat] for row in self._rows]
-        heads = [head for head, _ in self._columns()]
+        heads = [head for head, _ in columns]
         bars = [bar(row) for row in self._rows] if bar else []
         return html_lines(heads, texts, [row["text"] for row in self._rows], weights, bars)
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(self.title)}</p>{self.html_table()}"
 
-    def _columns(self) -> list[tuple[str, Callable[[Row], str]]]:
+    def _place(self, row: Row) -> str:
+        """Number of a line; with its file where that is not the kernel's."""
+        if not row["line"]:
+            return ""
+        first = self._rows[0]["file"]
+        return f"{row['line']}" if row["file"] in ("", first) else f"{Path(row['file']).name}:{row['line']}"
+
+    def _columns(self, *, each_state: bool = False) -> list[tuple[str, Callable[[Row], str]]]:
+        """Names of the columns and what they show; stalls in one column, or in one for each state that occurs."""
         timed = bool(self._rows) and "cycles" in self._rows[0]
         total = sum(row["cycles"] for row in self._rows) if timed else 0
         columns: list[tuple[str, Callable[[Row], str]]] = [
-            ("line", lambda row: str(row["line"] or "")),
+            ("line", self._place),
             ("instr", lambda row: _count(row["instructions"])),
             ("lanes", lambda row: f"{row['lanes']:.3g}" if row["instructions"] else ""),
             ("requests", lambda row: _count(row["global_requests"] + row["shared_requests"])),
@@ -105,8 +126,12 @@ class SourceView:
             columns += [
                 ("cycles", lambda row: _count(row["cycles"])),
                 ("share", lambda row: f"{100 * row['cycles'] / total:.1f} %" if row["cycles"] else ""),
-                ("waiting for", lambda row: _reasons(row["stalls"])),
             ]
+        if timed and each_state:
+            occurring = [s.suffix for s in WarpState if any(row["stalls"].get(s.suffix) for row in self._rows)]
+            columns += [(state, partial(_cycles_in, state)) for state in occurring]
+        elif timed:
+            columns.append((REASONS, lambda row: _reasons(row["stalls"])))
         return columns
 
     def __str__(self) -> str:
@@ -116,23 +141,27 @@ class SourceView:
         lines = []
         for cells, text in zip(table, ["", *(row["text"] for row in self._rows)], strict=True):
             aligned = [
-                cell.ljust(width) if head == "waiting for" else cell.rjust(width)
+                cell.ljust(width) if head == REASONS else cell.rjust(width)
                 for cell, width, (head, _) in zip(cells, widths, columns, strict=True)
             ]
             lines.append((" " + "  ".join(aligned) + "  " + text).rstrip())
         return "\n".join([self.title, *lines])
 
 
-def _row(site: LineSite, counters: Counters) -> Row:
+def counted_sites(counters: Counters) -> set[LineSite]:
+    """Lines of which counters tell anything."""
+    return set(counters.lines) | {LineSite(site.filename, site.line) for site in counters.accesses}
+
+
+def _row(site: LineSite, counters: Counters, texts: Texts) -> Row:
     counts = counters.lines.get(site, LineCounts())
     accesses = [(s, c) for s, c in counters.accesses.items() if (s.filename, s.line) == site]
     requests = {memory: sum(c.requests for s, c in accesses if s.memory == memory) for memory in ("global", "shared")}
     sectors = sum(c.sectors for _, c in accesses)
-    lines = source_text(site.filename).lines if site.filename else []
     return {
         "file": site.filename,
         "line": site.line,
-        "text": lines[site.line - 1] if 0 < site.line <= len(lines) else NO_LINE * (not site.line),
+        "text": texts.get(site.filename, {}).get(site.line, "") if site.line else NO_LINE,
         "instructions": counts.instructions,
         "active_lanes": counts.active_lanes,
         "lanes": counts.lanes_per_instruction,
@@ -148,15 +177,15 @@ def _row(site: LineSite, counters: Counters) -> Row:
     }
 
 
-def _with_stalls(rows: list[Row], stalls: Stalls) -> list[Row]:
-    """Add stalls by line; of files that share a line's number, the first one that executed it gets them."""
+def _with_stalls(rows: list[Row], stalls: Stalls, texts: Texts) -> list[Row]:
+    """Add stalls by line, and the lines of which nothing but them is known."""
     missing = dict(stalls)
-    for row in sorted(rows, key=lambda row: not row["instructions"]):
-        row["stalls"] = {state: cycles for state, cycles in missing.pop(row["line"], {}).items() if cycles}
+    for row in rows:
+        found = missing.pop(LineSite(row["file"], row["line"]), {})
+        row["stalls"] = {state: cycles for state, cycles in found.items() if cycles}
         row["cycles"] = sum(row["stalls"].values())
-    for line, states in sorted(missing.items()):
-        extra = _row(LineSite("", line), Counters())
-        rows.append({**extra, "stalls": dict(states), "cycles": sum(states.values())})
+    for site, states in sorted(missing.items()):
+        rows.append({**_row(site, Counters(), texts), "stalls": dict(states), "cycles": sum(states.values())})
     return rows
 
 
@@ -165,10 +194,6 @@ def _title(name: str, counters: Counters, rows: list[Row]) -> str:
     title = f"{name}: {counters.warp_instructions:,} warp instructions{estimated}"
     if rows and "cycles" in rows[0]:
         title += f", {sum(row['cycles'] for row in rows):,} warp-cycles"
-        executed = Counter(row["line"] for row in rows if row["instructions"])
-        shared = sorted(line for line, files in executed.items() if files > 1)
-        if shared:
-            title += f" (lines {', '.join(map(str, shared))} stand in several files: the first has the cycles of all)"
     return title
 
 
@@ -176,11 +201,21 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else ""
 
 
+REASONS = "cycles by reason"
+"""Head of the column that a text has in place of one for each state."""
+
 MOST_REASONS = 2
+"""States that a line of text names; the others are summed."""
 
 
 def _reasons(stalls: Mapping[str, int]) -> str:
-    """Name the states in which warps spent most cycles, and their shares of the line's cycles."""
-    total = sum(stalls.values())
-    most = sorted(stalls, key=lambda state: -stalls[state])[:MOST_REASONS]
-    return ", ".join(f"{state} {100 * stalls[state] / total:.0f} %" for state in most)
+    """Name the states in which warps spent most cycles, and how many; all cycles of the line are told."""
+    worst = sorted(stalls, key=lambda state: -stalls[state])
+    named = worst if len(worst) == MOST_REASONS + 1 else worst[:MOST_REASONS]
+    rest = [stalls[state] for state in worst[len(named) :]]
+    texts = [f"{state} {stalls[state]:,}" for state in named]
+    return ", ".join([*texts, *([f"{len(rest)} others {sum(rest):,}"] if rest else [])])
+
+
+def _cycles_in(state: str, row: Row) -> str:
+    return _count(row["stalls"].get(state, 0))

@@ -213,3 +213,9 @@ def constant_loop(t: Any, a: Any, out: Any) -> None:
     for _ in range(16):
         total = total * 0.5
     out[i] = total
+
+
+@gs.kernel
+def two_strides(t: Any, a: Any, b: Any, out: Any) -> None:
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    out[i] = a[4 * i] + b[8 * i]

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 from gpusim_des.gpu import GPU
+from gpusim_des.line_site import LineSite
 from gpusim_des.timeline import Timeline
 from tests.programs import Case
 
@@ -31,9 +32,9 @@ def check_states(case: Case, timeline: Timeline) -> None:
     assert kernel.line_stalls == states_by_line(timeline)
 
 
-def states_by_line(timeline: Timeline, kernel: int = 0) -> dict[int, dict[str, int]]:
+def states_by_line(timeline: Timeline, kernel: int = 0) -> dict[LineSite, dict[str, int]]:
     """Warp-cycles by source line and state, from the histories of all warps: of the instruction that is issued next."""
-    sums: dict[int, Counter[str]] = defaultdict(Counter)
+    sums: dict[LineSite, Counter[str]] = defaultdict(Counter)
     for history in timeline.warps:
         if history.kernel != kernel:
             continue
@@ -42,7 +43,7 @@ def states_by_line(timeline: Timeline, kernel: int = 0) -> dict[int, dict[str, i
             for cycle in range(span.start_cycle, span.end_cycle):
                 following = min(bisect_left(issued, cycle), len(issued) - 1)
                 line = history.issues[following].line if issued else 0
-                sums[line][span.state.suffix] += 1
+                sums[LineSite("", line)][span.state.suffix] += 1
     return {line: dict(states) for line, states in sums.items()}
 
 

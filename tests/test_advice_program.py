@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 
 import gpusim_des as gs
-from gpusim_des.advice import worst_first
 from gpusim_des.timing.simulate import simulate
 from tests import advised_kernels as k
 from tests.programs import TINY, chain, trace
@@ -47,6 +47,24 @@ def test_many_short_kernels() -> None:
     dev.launch(k.counted_loop, 64, 256, a, out, 4000)
     scale(dev, a, out)
     assert "launch_bound" not in checks(dev.simulate())
+
+
+def test_one_kernel_of_a_microsecond() -> None:
+    """The seventh of ten mistakes: what is measured is the call."""
+
+    def run(loops: int) -> gs.Simulation:
+        dev = device()
+        dev.launch(k.counted_loop, 8, 256, *arrays(dev, "ab"), loops)
+        return dev.simulate()
+
+    sim = run(1)
+    found = sim.advice()[0]
+    assert found.check == "short_kernel"
+    assert found.finding.startswith("Kernel counted_loop runs for ")
+    assert (found.figure, found.ideal) == (sim.kernels[0].seconds, sim.seconds)
+    assert found.share == pytest.approx(1 - sim.kernels[0].seconds / sim.seconds)
+    assert found.share > 0.5
+    assert "short_kernel" not in checks(run(4000))
 
 
 def chunks(dev: gs.Device, host: Any, streams: list[gs.Stream]) -> gs.Simulation:
@@ -167,11 +185,13 @@ def test_a_clock_that_is_read_too_early() -> None:
         dev.host_work(1e-6, "read the clock")
         return dev.simulate().advice()
 
-    last = run(wait=False)[-1]
-    assert (last.check, last.share) == ("unsynchronized", 0)
-    assert last.finding.startswith("The host ends after ")
-    assert "and kernel counted_loop " in last.finding
-    assert last.figure < last.ideal  # seconds until the host's end and until the device's
+    first = run(wait=False)[0]
+    assert first.check == "unsynchronized"
+    assert first.share == pytest.approx(1 - first.figure / first.ideal)
+    assert first.share > 0.5
+    assert first.finding.startswith("The host ends after ")
+    assert "and kernel counted_loop " in first.finding
+    assert first.figure < first.ideal  # seconds until the host's end and until the device's
     assert "unsynchronized" not in [advice.check for advice in run(wait=True)]
 
 
@@ -218,10 +238,27 @@ def test_kernels_weigh_as_much_as_their_time() -> None:
     parts = [kernel.seconds / sim.seconds for kernel in sim.kernels[:3]]
     assert found.share == pytest.approx(alone.share * sum(parts))
     assert (found.check, found.line, found.finding) == (alone.check, alone.line, alone.finding)
-    assert sim.advice() == worst_first(sim.advice()) == dev.simulate(engine="simpy").advice()
+    assert len(sim.advice()) > 1
+    assert all(one.share >= other.share for one, other in pairwise(sim.advice()))
+    assert sim.advice() == dev.simulate(engine="simpy").advice()
 
 
 def test_programs_of_which_nothing_is_known_but_their_time() -> None:
     timeline = simulate(TINY, [trace([chain(4)])])
     assert gs.Simulation(timeline, "simpy").advice() == []
     assert gs.Simulation(gs.Timeline("tiny", 2, 500_000), "simpy").advice() == []
+
+
+def test_arrays_of_one_line_stay_apart() -> None:
+    """Lanes 16 and 32 bytes apart: 16 and 32 sectors, each array with its own sentence and share."""
+    dev = device()
+    n = 1 << 14
+    a, b, out = (dev.malloc(8 * n, np.float32, name) for name in ("a", "b", "out"))
+    alone = dev.launch(k.two_strides, n // 256, 256, a, b, out).advice()
+    assert [(advice.array, advice.figure) for advice in alone] == [("b", 32), ("a", 16)]
+    sim = dev.simulate()
+    found = [advice for advice in sim.advice() if advice.check == "uncoalesced"]
+    assert [advice.finding for advice in found] == [advice.finding for advice in alone]
+    part = sim.kernels[0].seconds / sim.seconds
+    assert [advice.share for advice in found] == pytest.approx([part * advice.share for advice in alone])
+    assert {advice.filename for advice in found} == {k.__file__}

@@ -13,6 +13,7 @@ FLOORS = {
     "units": 0,
     "grid": 0,
     "spill": 0,
+    "line_site": 0,
     "whole_file": 0,
     "comparison": 0,
     "notebook": 0,

@@ -292,14 +292,12 @@ def test_names_cannot_break_the_page(three_waves: Timeline, tmp_path: Path) -> N
     assert spans_in(bars_of(page), "host thread") == [(0, 5, HOSTILE + "\ud800", "")]
 
 
-def test_a_loaded_result_has_the_page_of_the_run_but_for_its_source(tmp_path: Path) -> None:
+def test_a_loaded_result_has_the_page_of_the_run(tmp_path: Path) -> None:
     sim = small_run()
     sim.save(tmp_path / "run.json.gz")
-    page, loaded = report_page(sim), report_page(gs.load_result(tmp_path / "run.json.gz"))
-    assert bars_of(loaded) == bars_of(page)
-    for metric in sim.kernels[0].metrics().values():
-        assert str(metric) in Reader(loaded).text
-    assert "a[i] = a[i] / 2" not in loaded
+    page = report_page(gs.load_result(tmp_path / "run.json.gz"))
+    assert page == report_page(sim)
+    assert "a[i] = a[i] / 2" in page
 
 
 def test_a_stopped_simulation_says_so(three_waves: Timeline) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import linecache
 import resource
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from hypothesis import strategies as st
 import gpusim_des as gs
 from gpusim_des.functional.counters import AccessCounts, AccessSite, Counters
 from gpusim_des.functional.line_counts import AccessPattern
+from gpusim_des.functional.source_text import source_text
+from gpusim_des.report.page import report_page
 from gpusim_des.results import VERSION, from_plain, to_plain
 from gpusim_des.timeline import BlockSpan, Cause, HostSpan, IssueEvent, Operation, StateSpan, WarpHistory, WarpState
 from tests.results import ALL, every_warp, sampled, streams, totals
@@ -41,6 +44,12 @@ def test_what_is_loaded_equals_what_was_saved(make: Callable[[], gs.Simulation],
     assert back.counters == sim.counters
     assert [type(c) for c in back.counters] == [type(c) for c in sim.counters]
     assert back.explain() == sim.explain()
+    assert back.advice() == sim.advice()
+    for number in range(len(sim.kernels)):
+        assert str(back.source(number)) == str(sim.source(number))
+        assert back.source(number).rows() == sim.source(number).rows()
+    assert report_page(back) == report_page(sim)
+    assert back.to_dict() == sim.to_dict()
     assert str(back.overlap()) == str(sim.overlap())
     assert [k.metrics() for k in back.kernels] == [k.metrics() for k in sim.kernels]
     assert gs.views.chrome_trace(back) == gs.views.chrome_trace(sim)
@@ -52,7 +61,11 @@ def test_figures_are_those_of_the_original(tmp_path: Path) -> None:
     sim = every_warp()
     sim.save(tmp_path / "run.json")
     back = gs.load_result(tmp_path / "run.json")
-    for figure in (gs.views.timeline, gs.views.warp_timeline, gs.views.stalls, gs.views.stream_timeline):
+    views = gs.views
+    for figure in (
+        *(views.timeline, views.warp_timeline, views.stalls, views.stream_timeline),
+        *(views.bandwidth, views.line_stalls),
+    ):
         pictures = []
         for which, name in ((sim, "a.png"), (back, "b.png")):
             gs.views.save(figure(which), tmp_path / name)
@@ -68,6 +81,35 @@ def test_why_follows_waits_in_a_loaded_result() -> None:
     assert back.why(0, cycle)
 
 
+def test_a_loaded_result_needs_no_source_file(tmp_path: Path) -> None:
+    """The kernel's text and what costs it time are in the file; the module that it stood in is gone."""
+    text = """\
+import gpusim_des as gs
+
+@gs.kernel
+def spread(t, a, b):
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    b[i] = a[8 * i]
+"""
+    names: dict[str, Any] = {}
+    linecache.cache["<spread>"] = (len(text), None, text.splitlines(keepends=True), "<spread>")
+    exec(compile(text, "<spread>", "exec"), names)
+    dev = gs.Device("tiny")
+    a, b = dev.malloc(8192, np.float32, "a"), dev.malloc(1024, np.float32, "b")
+    dev.memset(a, 0)
+    dev.launch(names["spread"], 8, 128, a, b)
+    dev.simulate().save(tmp_path / "run.json.gz")
+    del linecache.cache["<spread>"]
+    source_text.cache_clear()
+    back = gs.load_result(tmp_path / "run.json.gz")
+    assert not back.launches
+    (found,) = (advice for advice in back.advice() if advice.check == "uncoalesced")
+    assert (found.array, found.figure, found.line, found.code) == ("a", 32, 6, "b[i] = a[8 * i]")
+    (row,) = (row for row in back.source().rows() if row["line"] == 6)
+    assert (row["text"], row["sectors"]) == ("    b[i] = a[8 * i]", 32 * (32 + 4))
+    assert "b[i] = a[8 * i]" in report_page(back)
+
+
 def test_two_saves_are_equal_to_the_byte(tmp_path: Path) -> None:
     for name in ("a.json.gz", "b.json.gz"):
         streams().save(tmp_path / name)
@@ -77,7 +119,7 @@ def test_two_saves_are_equal_to_the_byte(tmp_path: Path) -> None:
 def test_the_form_of_a_small_timeline(no_detail: gs.Timeline) -> None:
     data = gs.Simulation(replace(no_detail, blocks=(BlockSpan(0, 3, 1, 0, 5, 9),)), "simpy").to_dict()
     assert data["format"] == "gpusim_des result"
-    assert data["version"] == VERSION == 1
+    assert data["version"] == VERSION == 2
     assert data["engine"] == "simpy"
     assert data["timeline"]["blocks"] == {
         "kernel": [0],
@@ -215,11 +257,12 @@ def good() -> dict[str, Any]:
         (b"\xff\xfe\x00", r"not a text in UTF-8"),
         ("[" * 200_000, r"nested too deeply"),
         ('{"a":' * 200_000, r"nested too deeply"),
-        ('{"format": "gpusim_des result", "version": 2}', r"version 2, this gpusim_des reads up to 1: install a newer"),
+        ('{"format": "gpusim_des result", "version": 3}', r"version 3, this gpusim_des reads up to 2: install a newer"),
         ('{"format": "gpusim_des result", "version": true}', r"version = True: must be a whole number"),
         ('{"format": "gpusim_des result", "version": -1}', r"version = -1: must be a whole number"),
-        ('{"format": "gpusim_des result", "version": 1}', r"no entry 'engine'"),
-        ('{"format": "gpusim_des result", "version": 1, "extra": 1}', r"unknown entry 'extra': a newer"),
+        ('{"format": "gpusim_des result", "version": 1}', r"version 1, this gpusim_des reads 2 and later: simulate"),
+        ('{"format": "gpusim_des result", "version": 2}', r"no entry 'engine'"),
+        ('{"format": "gpusim_des result", "version": 2, "extra": 1}', r"unknown entry 'extra': a newer"),
         ('{"version": NaN}', r"NaN is no number of JSON"),
         ('{"version": -Infinity}', r"-Infinity is no number of JSON"),
         ('{"version": ' + "9" * 10_000 + "}", r"a number with thousands of digits"),
@@ -283,6 +326,10 @@ def put(data: dict[str, Any], path: str, value: object) -> None:
             {"9" * 50: 1},
             r"event_times = '9+… \(str\): must be a whole number",
         ),
+        ("launches.spans", [], r"launches\.spans has 0 entries: must have 2, one for each launch that counted"),
+        ("launches.spans.0.first", "1", r"spans\[0\]\.first = '1': must be a whole number"),
+        ("launches.texts", {"k.py": {"one": "x"}}, r"texts\.'k\.py' = 'one': must be a whole number as a key"),
+        ("launches.advice", 7, r"launches\.advice = 7: must be an object"),
         ("timeline.operations", 7, r"operations = 7: must be an object"),
         ("timeline.host", {"name": []}, r"host has no entry 'start_fs'"),
     ],

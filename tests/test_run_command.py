@@ -34,6 +34,7 @@ def test_run_tells_time_and_counters(capsys: pytest.CaptureFixture[str]) -> None
     assert answer["kernel"]["blocks"] == 4
     assert answer["kernel"]["seconds"] > 0
     assert answer["kernel"]["counted_thread_loads"] == 400
+    assert [(each["check"], each["kernel"]) for each in answer["advice"]] == [("short_kernel", "")]
 
 
 def test_run_in_words(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,6 +45,7 @@ def test_run_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert said.out.startswith("vector_add on tiny (two SMs, round numbers)\ngrid (4, 1, 1), block (64, 1, 1), 32 reg")
     assert "assumed: 32 registers per thread (not given at launch)" in said.out
     assert "copies to device" in said.out  # of overlap()
+    assert "\n\nadvice, worst first:\n- 3 copies h2d of 800 bytes, mean: 10 µs of each is latency" in said.out
     assert re.search(r"global load sectors +50\n", said.out)
 
 
@@ -73,7 +75,9 @@ def test_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert gs.load_result(report / "result.json") == gs.load_result(saved)
     text = (report / "report.txt").read_text()
     assert "c[i] = a[i] + b[i]" in text  # the source view
-    assert re.search(r"\n(Load|Store|Grid|Block|Kernel|.*%)", text)
+    found = gs.load_result(saved).advice()
+    assert [advice.check for advice in found] == ["short_kernel"]
+    assert "advice, worst first:\n" + "".join(f"- {advice}\n" for advice in found) in text
     assert re.search(r"global load sectors +50\n", text)
 
 

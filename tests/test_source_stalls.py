@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpusim_des as gs
+from gpusim_des.line_site import LineSite
 from gpusim_des.timing.line_states import scaled_states
 from gpusim_des.timing.simulate import simulate
 from tests import advised_kernels as k
@@ -72,8 +74,27 @@ def test_a_wait_stands_at_the_line_that_waits() -> None:
     first = number_of(load_then_use, "i = t.blockIdx.x")
     assert {line for line, stalls in by_line.items() if stalls.get("no_instruction")} == {first}
     shown = next(line for line in str(sim.source(1)).splitlines() if line.endswith("w = v * 2.0"))
-    assert "long_scoreboard" in shown
+    worst, *others = sorted(by_line[use].items(), key=lambda item: -item[1])
+    assert worst[0] == "long_scoreboard"
+    assert f"  long_scoreboard {worst[1]:,}, {others[0][0]} {others[0][1]:,}" in shown
     assert "rgba" in sim.source(1).to_html()
+
+
+def test_all_cycles_stand_beside_their_reason() -> None:
+    """The text sums what it does not name; the page has a column for each state."""
+    sim = program().simulate()
+    rows = sim.source(1).rows()
+    for row, text in zip(rows, str(sim.source(1)).splitlines()[2:], strict=True):
+        told = re.findall(r"(?:[a-z]+_?[a-z]+|others) ([\d,]+)(?=,|  )", text.split(" %  ")[1]) if row["cycles"] else []
+        assert sum(int(number.replace(",", "")) for number in told) == row["cycles"]
+    html = sim.source(1).html_table()
+    heads = re.findall(r"<th>(.*?)</th>", html)
+    figures = [re.findall(r"<td>(.*?)</td>", line) for line in html.split("<tr>")[2:]]
+    states = [state for state, cycles in sim.kernels[1].stalls.items() if cycles]
+    assert [head for head in heads if head in sim.kernels[1].stalls] == states
+    for state in states:
+        shown = [int(line[heads.index(state)].replace(",", "") or 0) for line in figures]
+        assert shown == [row["stalls"].get(state, 0) for row in rows]
 
 
 def test_kernels_of_graphs_have_sources() -> None:
@@ -112,9 +133,10 @@ def test_traces_without_a_source_show_their_lines() -> None:
     totals=st.lists(st.integers(0, 500), min_size=3, max_size=3),
 )
 def test_scaled_states_add_up_and_keep_their_proportions(played: dict[int, list[int]], totals: list[int]) -> None:
-    scaled = scaled_states(played, totals)
+    by_site = {LineSite("k.py" if n else "", n): states for n, states in played.items()}
+    scaled = scaled_states(by_site, totals)
     for state, total in enumerate(totals):
         assert sum(states[state] for states in scaled.values()) == total
-        before = sum(states[state] for states in played.values())
+        before = sum(states[state] for states in by_site.values())
         if before:
-            assert all(abs(scaled[n][state] - played[n][state] * total / before) < 1 for n in played)
+            assert all(abs(scaled[n][state] - by_site[n][state] * total / before) < 1 for n in by_site)

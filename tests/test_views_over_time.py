@@ -15,6 +15,7 @@ from matplotlib.patches import StepPatch
 
 import gpusim_des as gs
 from gpusim_des import views
+from gpusim_des.line_site import NO_SITE, LineSite
 from gpusim_des.simulation import Simulation
 from gpusim_des.timeline import Operation, Timeline
 from gpusim_des.views.residency import mean_running
@@ -113,10 +114,19 @@ def widths(ax: Axes) -> dict[str, list[float]]:
 
 def test_stalls_of_lines_stand_in_the_order_of_the_source(three_waves: Timeline) -> None:
     (kernel,) = three_waves.kernels
-    stalls = {7: {"selected": 3, "wait": 4}, 0: {"selected": 2}, 3: {"long_scoreboard": 60}, 5: {"wait": 1}, 4: {}}
+    lines = {7: {"selected": 3, "wait": 4}, 0: {"selected": 2}, 3: {"long_scoreboard": 60}, 5: {"wait": 1}, 4: {}}
+    stalls = {LineSite("k.py" if line else "", line): states for line, states in lines.items()}
     ax = views.line_stalls(replace(three_waves, kernels=(replace(kernel, line_stalls=stalls),)), most=3)
     assert [t.get_text() for t in ax.get_yticklabels()] == ["3", "7", "no line", "1 other line"]
     assert widths(ax) == {"selected": [0, 3, 2, 0], "long_scoreboard": [60, 0, 0, 0], "wait": [0, 4, 0, 1]}
+
+
+def test_lines_of_several_files_name_them(three_waves: Timeline) -> None:
+    (kernel,) = three_waves.kernels
+    stalls = {LineSite("src/k.py", 3): {"selected": 5}, LineSite("src/help$.py", 3): {"wait": 4}, NO_SITE: {"wait": 1}}
+    ax = views.line_stalls(replace(three_waves, kernels=(replace(kernel, line_stalls=stalls),)))
+    assert [t.get_text() for t in ax.get_yticklabels()] == [r"help\$.py:3", "k.py:3", "no line"]
+    assert widths(ax) == {"selected": [0, 5, 0], "wait": [4, 0, 1]}
 
 
 def test_a_simulation_knows_the_text_of_its_lines() -> None:
@@ -186,7 +196,7 @@ def test_a_report_has_the_figures_that_there_is_data_for(
     (kernel,) = three_waves.kernels
     full = replace(
         three_waves,
-        kernels=(replace(kernel, line_stalls={3: kernel.stalls}),),
+        kernels=(replace(kernel, line_stalls={LineSite("k.py", 3): kernel.stalls}),),
         operations=(Operation(0, "h2d", "h2d a", 1, 0, 0, 8 * CYCLE, 4096, "copy engine 0"),),
     )
     copies = Timeline("tiny", 2, CYCLE, operations=full.operations)

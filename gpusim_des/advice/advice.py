@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+LEAST = 0.01
+"""Share of the time below which a mistake is not worth a word."""
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -28,13 +31,17 @@ class Advice:
     ideal: float
     """What it would be without the mistake."""
     share: float
-    """Estimated share of the time that it costs, 0…1."""
+    """Estimated share of the time that it costs, 0…1; of ``unsynchronized`` the share that a clock misses."""
     line: int = 0
     """Source line; 0 where it concerns the whole launch or program."""
     code: str = ""
     """Text of that line."""
     kernel: str = ""
     """The kernel that it concerns; empty where it concerns the whole program."""
+    array: str = ""
+    """The array that it concerns; empty where it concerns none, or several."""
+    filename: str = ""
+    """Source file of `line`; empty where it is not known."""
 
     def __str__(self) -> str:
         return f"{self.finding}; {self.remedy} (about {percent(self.share)} of the time)"
@@ -46,7 +53,7 @@ def worst_first(found: Iterable[Advice]) -> list[Advice]:
     >>> [a.check for a in worst_first(Advice(n, "", "", 1, 0, s) for n, s in (("a", 0.1), ("b", 0.2)))]
     ['b', 'a']
     """
-    return sorted(found, key=lambda advice: (-advice.share, advice.line, advice.check))
+    return sorted(found, key=lambda a: (-a.share, a.line, a.check, a.filename, a.array))
 
 
 def plural(number: int, noun: str) -> str:

@@ -7,10 +7,10 @@ from functools import cached_property
 
 from gpusim_des.advice.cost import Cost
 from gpusim_des.functional.counters import AccessSite, Counters
-from gpusim_des.functional.line_counts import LineSite
 from gpusim_des.functional.source_text import source_text
 from gpusim_des.gpu import GPU, Occupancy, occupancy
 from gpusim_des.grid import LaunchConfig
+from gpusim_des.line_site import LineSite
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,8 @@ class KernelFacts:
     """Static and dynamic, of a block."""
     array_types: frozenset[str]
     """Element types of the device arrays among the arguments."""
+    filename: str = ""
+    """Source file of the kernel; empty where it is not known."""
 
     @cached_property
     def occupancy(self) -> Occupancy:
@@ -46,6 +48,10 @@ class KernelFacts:
     def cost(self) -> Cost:
         """Where the time is likely to go."""
         return Cost.of(self.counters, self.gpu, self.config.blocks, self.wave)
+
+    def place(self, site: LineSite | AccessSite) -> str:
+        """Name a line of the source, with its file where that is not the kernel's."""
+        return str(LineSite(site.filename if self.filename not in ("", site.filename) else "", site.line))
 
     def code(self, site: LineSite | AccessSite) -> str:
         """Text of a line of the source."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from gpusim_des.advice import memory, number_types, shape, warps
-from gpusim_des.advice.advice import Advice, worst_first
+from gpusim_des.advice.advice import LEAST, Advice, worst_first
 from gpusim_des.advice.kernel_facts import KernelFacts
-
-LEAST = 0.01
-"""Share of the time below which a line of the kernel is not worth a word."""
 
 _LINES = (
     memory.uncoalesced,

@@ -74,7 +74,7 @@ def uncoalesced(facts: KernelFacts) -> Iterator[Advice]:
             remedy = "collect in shared memory first, and add up a copy per block"
         yield Advice(
             "uncoalesced",
-            f"{_what(group)}: {number(each)} sectors per request (ideal {number(ideal)}); {distance}",
+            f"{_what(facts, group)}: {number(each)} sectors per request (ideal {number(ideal)}); {distance}",
             remedy,
             each,
             ideal,
@@ -82,6 +82,8 @@ def uncoalesced(facts: KernelFacts) -> Iterator[Advice]:
             place.line,
             facts.code(group[0][0]),
             facts.name,
+            place.array,
+            place.filename,
         )
 
 
@@ -111,7 +113,7 @@ def bank_conflicts(facts: KernelFacts) -> Iterator[Advice]:
         stride, remedy = _in_banks(facts, place.array, _stride(facts, group))
         yield Advice(
             "bank_conflicts",
-            f"{_what(group)}: {number(passes)} passes (ideal {number(ideal)}{_width(counts)}), {stride}",
+            f"{_what(facts, group)}: {number(passes)} passes (ideal {number(ideal)}{_width(counts)}), {stride}",
             remedy,
             passes,
             ideal,
@@ -119,6 +121,8 @@ def bank_conflicts(facts: KernelFacts) -> Iterator[Advice]:
             place.line,
             facts.code(group[0][0]),
             facts.name,
+            place.array,
+            place.filename,
         )
 
 
@@ -158,8 +162,8 @@ def hot_atomics(facts: KernelFacts) -> Iterator[Advice]:
             cycles = cost.wavefronts(counts.serial_passes - counts.requests)
         yield Advice(
             "hot_atomics",
-            f"Atomic on {site.array} at line {site.line}: {_where_to(facts, site)}{number(passes)} serial passes per "
-            "warp (ideal 1)",
+            f"Atomic on {site.array} at {facts.place(site)}: {_where_to(facts, site)}{number(passes)} serial passes "
+            "per warp (ideal 1)",
             "use per-block copies or aggregate per warp",
             passes,
             1,
@@ -167,6 +171,8 @@ def hot_atomics(facts: KernelFacts) -> Iterator[Advice]:
             site.line,
             facts.code(site),
             facts.name,
+            site.array,
+            site.filename,
         )
 
 
@@ -182,8 +188,8 @@ def _where_to(facts: KernelFacts, site: AccessSite) -> str:
 _VERBS = {"load": "Load of", "store": "Store to", "atomic": "Atomic on"}
 
 
-def _what(group: _Group) -> str:
+def _what(facts: KernelFacts, group: _Group) -> str:
     """Name an access, or several of one array on one line."""
     site, _ = group[0]
     verb = _VERBS[site.operation] if len({s.operation for s, _ in group}) == 1 else "Loads of and stores to"
-    return f"{verb} {site.array} at line {site.line}"
+    return f"{verb} {site.array} at {facts.place(site)}"

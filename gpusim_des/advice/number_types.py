@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from gpusim_des.advice.advice import Advice, number, plural
 from gpusim_des.advice.cost import pipe_cycles
 from gpusim_des.advice.kernel_facts import KernelFacts
+from gpusim_des.line_site import LineSite
 
 SLOW = 16
 """Lanes for float32 over lanes for float64 from which on a GPU counts as slow at double precision."""
@@ -21,12 +22,11 @@ def accidental_double(facts: KernelFacts) -> Iterator[Advice]:
     if not lines or types & {"float64", "complex128"} or not types:
         return
     count = sum(lines.values())
-    line = max(lines, key=lambda n: lines[n])
-    site = next(s for s in facts.counters.lines if s.line == line)
+    site = max(lines, key=lambda s: lines[s])
     gpu = facts.gpu
     saved = pipe_cycles(gpu, DOUBLE, count) - pipe_cycles(gpu, "fp32", count)
     converted = facts.counters.instruction_mix["conversion"] / gpu.sub_partitions
-    where = f"line {line}" + (f" and {plural(len(lines) - 1, 'other line')}" if len(lines) > 1 else "")
+    where = facts.place(site) + (f" and {plural(len(lines) - 1, 'other line')}" if len(lines) > 1 else "")
     yield Advice(
         "accidental_double",
         f"float64 by accident at {where}: {plural(count, 'fp64 instruction')} in a kernel whose arrays are "
@@ -35,9 +35,10 @@ def accidental_double(facts: KernelFacts) -> Iterator[Advice]:
         count,
         0,
         facts.cost.share((saved + converted) / facts.cost.sms),
-        line,
+        site.line,
         facts.code(site),
         facts.name,
+        filename=site.filename,
     )
 
 
@@ -48,27 +49,27 @@ def slow_double(facts: KernelFacts) -> Iterator[Advice]:
     if not lines or single < SLOW * double or "float64" not in facts.types:
         return
     count = sum(lines.values())
-    line = max(lines, key=lambda n: lines[n])
-    site = next(s for s in facts.counters.lines if s.line == line)
+    site = max(lines, key=lambda s: lines[s])
     saved = pipe_cycles(gpu, DOUBLE, count) - pipe_cycles(gpu, "fp32", count)
     yield Advice(
         "slow_double",
-        f"float64 at line {line}: {gpu.title} does {number(single / double)} float32 operations in the time of one "
-        f"float64 operation, and the kernel has {plural(count, 'fp64 instruction')}",
+        f"float64 at {facts.place(site)}: {gpu.title} does {number(single / double)} float32 operations in the time of "
+        f"one float64 operation, and the kernel has {plural(count, 'fp64 instruction')}",
         "use float32 where its precision is enough",
         single / double,
         1,
         facts.cost.share(saved / facts.cost.sms),
-        line,
+        site.line,
         facts.code(site),
         facts.name,
+        filename=site.filename,
     )
 
 
-def _lines(facts: KernelFacts) -> dict[int, int]:
+def _lines(facts: KernelFacts) -> dict[LineSite, int]:
     """Warp instructions of class fp64 by source line."""
-    found = {site.line: counts.instruction_mix[DOUBLE] for site, counts in facts.counters.lines.items()}
-    return {line: count for line, count in found.items() if count}
+    found = {site: counts.instruction_mix[DOUBLE] for site, counts in facts.counters.lines.items()}
+    return {site: count for site, count in found.items() if count}
 
 
 def _lanes(facts: KernelFacts, name: str) -> float:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from gpusim_des.advice.advice import Advice, worst_first
+from gpusim_des.advice.advice import LEAST, Advice, worst_first
 from gpusim_des.advice.kernel_facts import KernelFacts
-from gpusim_des.advice.launch import LEAST
 from gpusim_des.advice.timed import kernel_advice
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import FS_PER_S, Timeline, overlap
+from gpusim_des.timeline.busy import busy_fs
 from gpusim_des.timeline.obstacles import obstacles
 from gpusim_des.units import duration
 
@@ -44,15 +44,15 @@ def program_advice(timeline: Timeline, kernels: Sequence[KernelFacts | None]) ->
             part = timing.seconds / total
             found += [replace(advice, share=part * advice.share) for advice in kernel_advice(facts, timing)]
     gpu = next((facts.gpu for facts in kernels if facts is not None), None)
-    found = [*_merged(found), *_obstacles(timeline, total, gpu), *_unsynchronized(timeline)]
+    found = [*_merged(found), *_obstacles(timeline, total, gpu), *_short_kernel(timeline), *_unsynchronized(timeline)]
     return worst_first([*found, *([] if gpu is None else _small_copies(timeline, total, gpu))])
 
 
 def _merged(found: Iterable[Advice]) -> Iterator[Advice]:
     """One piece of advice for all launches of a kernel, with the figures of the launch that it costs most."""
-    groups: dict[tuple[str, str, int], list[Advice]] = {}
-    for advice in found:
-        groups.setdefault((advice.kernel, advice.check, advice.line), []).append(advice)
+    groups: dict[tuple[str, ...], list[Advice]] = {}
+    for a in found:
+        groups.setdefault((a.kernel, a.check, a.filename, str(a.line), a.array), []).append(a)
     for group in groups.values():
         worst = max(group, key=lambda advice: advice.share)
         share = sum(advice.share for advice in group)
@@ -80,6 +80,26 @@ def _obstacles(timeline: Timeline, total: float, gpu: GPU | None) -> Iterator[Ad
                 cost / total,
                 obstacle.line,
             )
+
+
+def _short_kernel(timeline: Timeline) -> Iterator[Advice]:
+    """Find programs of one kernel that is over before its call has paid off; of several, obstacles tell."""
+    kernels = [o for o in timeline.operations if o.kind == "kernel"]
+    idle = timeline.end_fs - busy_fs(timeline.operations)
+    if len(kernels) != 1 or 2 * idle <= timeline.end_fs:
+        return
+    (kernel,) = kernels
+    yield Advice(
+        "short_kernel",
+        f"Kernel {kernel.name} runs for {duration(kernel.seconds)}, but nothing ran on the device for "
+        f"{duration(idle / FS_PER_S)} of {duration(timeline.end_fs / FS_PER_S)}: a time taken around it is that of its "
+        "call",
+        "to judge it, time many launches after a first one, or give it more work",
+        kernel.seconds,
+        timeline.end_fs / FS_PER_S,
+        idle / timeline.end_fs,
+        kernel.line,
+    )
 
 
 def _staging_seconds(timeline: Timeline, gpu: GPU | None) -> float:
@@ -137,6 +157,6 @@ def _unsynchronized(timeline: Timeline) -> Iterator[Advice]:
         "synchronize before reading the clock or the results",
         end / FS_PER_S,
         last.end_fs / FS_PER_S,
-        0.0,
+        (last.end_fs - end) / timeline.end_fs,
         last.line,
     )

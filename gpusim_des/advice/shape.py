@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil
 
-from gpusim_des.advice.advice import Advice, number, percent, plural
+from gpusim_des.advice.advice import LEAST, Advice, number, percent, plural
 from gpusim_des.advice.kernel_facts import KernelFacts
 from gpusim_des.gpu import occupancy
 from gpusim_des.grid import WARP_SIZE
 
 UNEVEN = 0.1
-"""Share of the time that a last wave must waste to be worth a word."""
+"""Share of the time that a last wave must waste to be worth a word, if it is not nearly empty."""
+
+NEARLY_EMPTY = 0.1
+"""Part of a wave up to which a last one is nearly empty: without it, the grid would take a wave less."""
 
 FULL = 0.75
 """Occupancy from which on block slots are no bottleneck: latency is hidden well before all warp slots are full."""
@@ -90,7 +93,7 @@ def tail_wave(facts: KernelFacts) -> Iterator[Advice]:
     if not whole or not left:
         return
     share = 1 - blocks / wave / (whole + 1)
-    if share < UNEVEN:
+    if share < (LEAST if left <= NEARLY_EMPTY * wave else UNEVEN):
         return
     yield Advice(
         "tail_wave",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpusim_des.advice.advice import Advice, percent, worst_first
+from gpusim_des.advice.advice import LEAST, Advice, percent, worst_first
 from gpusim_des.advice.kernel_facts import KernelFacts
-from gpusim_des.advice.launch import LEAST, launch_advice
+from gpusim_des.advice.launch import launch_advice
 from gpusim_des.analytic import next_better
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.timeline.explain import BUSY, limits_of

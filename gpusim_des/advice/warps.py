@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 from gpusim_des.advice.advice import Advice, number, percent, plural
 from gpusim_des.advice.kernel_facts import KernelFacts
-from gpusim_des.functional.line_counts import LineCounts, LineSite
+from gpusim_des.functional.line_counts import LineCounts
 from gpusim_des.functional.source_text import Statement, source_text
 from gpusim_des.grid import WARP_SIZE
+from gpusim_des.line_site import LineSite
 
 FEW_LANES = 0.75
 """Active lanes over threads, in the code behind a branch, below which divergence is worth a word."""
@@ -36,11 +37,11 @@ def divergence(facts: KernelFacts) -> Iterator[Advice]:
         lanes, ideal = active / instructions, f"mean (ideal {number(threads / instructions)})"
         if counts.divergent_branches:
             finding = (
-                f"Branch at line {branch.line}: the lanes of {counts.divergent_branches:,} of "
+                f"Branch at {facts.place(branch)}: the lanes of {counts.divergent_branches:,} of "
                 f"{plural(counts.branches, 'warp')} part here; {number(lanes)} lanes are active in the code behind it, "
             )
         else:
-            finding = f"Mask at line {branch.line}: {number(lanes)} lanes are active, "
+            finding = f"Mask at {facts.place(branch)}: {number(lanes)} lanes are active, "
         yield Advice(
             "divergence",
             finding + ideal,
@@ -51,6 +52,7 @@ def divergence(facts: KernelFacts) -> Iterator[Advice]:
             branch.line,
             facts.code(branch),
             facts.name,
+            filename=branch.filename,
         )
 
 
@@ -86,7 +88,7 @@ def idle_warps(facts: KernelFacts) -> Iterator[Advice]:
     yield Advice(
         "idle_threads",
         f"Idle threads: {counters.idle_warps:,} of {plural(warps, 'warp')} only load a value"
-        f"{f' (line {site.line})' if site else ''} and never compute with one",
+        f"{f' ({facts.place(site)})' if site else ''} and never compute with one",
         "let each thread load several values and combine them at once, in fewer blocks",
         counters.idle_warps / warps,
         0,
@@ -94,6 +96,7 @@ def idle_warps(facts: KernelFacts) -> Iterator[Advice]:
         site.line if site else 0,
         facts.code(site) if site else "",
         facts.name,
+        filename=site.filename if site else "",
     )
 
 
@@ -113,7 +116,7 @@ def lone_warps(facts: KernelFacts) -> Iterator[Advice]:
     lone, every = alone[site].lone_barriers, counters.barriers
     yield Advice(
         "lone_warp",
-        f"Barrier at line {site.line}: at {lone:,} of {plural(every, 'barrier')} the block waits for the only warp "
+        f"Barrier at {facts.place(site)}: at {lone:,} of {plural(every, 'barrier')} the block waits for the only warp "
         "that works",
         "unroll the last warp: let it finish alone, with syncwarp in place of block barriers",
         lone / every,
@@ -122,6 +125,7 @@ def lone_warps(facts: KernelFacts) -> Iterator[Advice]:
         site.line,
         facts.code(site),
         facts.name,
+        filename=site.filename,
     )
 
 
@@ -143,7 +147,7 @@ def loop_bookkeeping(facts: KernelFacts) -> Iterator[Advice]:
             share = count / counters.warp_instructions
             yield Advice(
                 "loop_bookkeeping",
-                f"Loop at line {loop.first}: {percent(share)} of all instructions only count and test",
+                f"Loop at {facts.place(site)}: {percent(share)} of all instructions only count and test",
                 "unroll it: make its bounds constants, or do several steps per iteration",
                 share,
                 0,
@@ -151,6 +155,7 @@ def loop_bookkeeping(facts: KernelFacts) -> Iterator[Advice]:
                 loop.first,
                 facts.code(site),
                 facts.name,
+                filename=filename,
             )
 
 

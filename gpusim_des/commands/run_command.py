@@ -8,6 +8,7 @@ import sys
 import traceback
 import warnings
 from contextlib import nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -204,8 +205,7 @@ def _report(done: Measured, folder: Path) -> list[Path]:
     sim.save_trace(folder / "trace.json")
     sim.save_html(folder / "report.html")
     counters = f"{done.launch.counters.summary()}\n\n{done.launch.counters.access_table()}"
-    advice = "\n".join(map(str, sim.advice())) or "nothing to mend that counters or times tell"
-    text = f"{summary(done)}\n\n{advice}\n\n{sim.source()}\n\n{counters}\n"
+    text = f"{summary(done)}\n\n{advice(done)}\n\n{sim.source()}\n\n{counters}\n"
     (folder / "report.txt").write_text(text, encoding="utf-8")
     return [folder / name for name in ("report.txt", "report.html", "result.json", "trace.json", *figures)]
 
@@ -235,17 +235,24 @@ def summary(done: Measured) -> str:
     return printable("\n".join([*lines, "", sim.explain()]))
 
 
+def advice(done: Measured) -> str:
+    """What costs time, worst first, a line each."""
+    found = "\n".join(f"- {printable(str(each))}" for each in done.simulation.advice())
+    return f"advice, worst first:\n{found}" if found else "nothing to mend that counters or times tell"
+
+
 def _say(options: argparse.Namespace, done: Measured, files: list[Path]) -> None:
     if options.json:
         answer = {
             "launch": done.launch.to_dict(),
             "kernel": done.simulation.to_rows()[0],
             "explain": done.simulation.explain(),
+            "advice": [asdict(each) for each in done.simulation.advice()],
             "files": [str(file) for file in files],
         }
         print(json.dumps(answer, indent=1))
         return
-    print(summary(done))
-    print("\n" + done.launch.counters.summary())
+    print(f"{summary(done)}\n\n{advice(done)}\n")
+    print(done.launch.counters.summary())
     for file in files:
         print(f"{'' if file != files[0] else chr(10)}written: {file}")

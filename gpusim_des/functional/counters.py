@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.functional.line_counts import AccessPattern, LineCounts, LineSite
+from gpusim_des.functional.line_counts import AccessPattern, LineCounts
 from gpusim_des.functional.source import Site
 from gpusim_des.grid import WARP_SIZE
+from gpusim_des.line_site import LineSite
 from gpusim_des.trace import SECTOR_BYTES
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional.counters import AccessCounts, AccessSite, Counters
 from gpusim_des.functional.executed_blocks import ExecutedBlocks
-from gpusim_des.functional.line_counts import LineCounts, LineSite
+from gpusim_des.functional.line_counts import LineCounts
+from gpusim_des.line_site import LineSite
 from gpusim_des.statistics import student
 from gpusim_des.trace import Sample
 

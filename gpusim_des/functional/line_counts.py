@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-
-class LineSite(NamedTuple):
-    """A line of a source file; line 0 stands for instructions that belong to no line, such as a warp's exit."""
-
-    filename: str
-    line: int
 
 
 @dataclass

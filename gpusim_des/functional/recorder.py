@@ -46,21 +46,32 @@ def _streams(events: list[Event], warps: int, trace: KernelTrace) -> NDArray[np.
     first, group = _groups(lanes, origins, operands)
     ops = np.array([e.op for e in events], np.uint8)
     lines = np.array([e.line for e in events], np.int32)
+    files = _files(events, trace)
     readers = [n for n, e in enumerate(events) for _ in e.producers] + [number for number, _ in columns]
     shared = [p for e in events for p in e.producers]
     reader = np.array(readers, np.int64)
     numbers = []
     for row in first.tolist():
         producer = np.array([*shared, *origins[row].tolist()], np.int64)
-        numbers.append(_stream_of(lanes[row], ops, lines, operands[row], reader, producer, trace))
+        numbers.append(_stream_of(lanes[row], ops, lines, files, operands[row], reader, producer, trace))
     result: NDArray[np.int32] = np.array(numbers, np.int32)[group]
     return result
+
+
+def _files(events: list[Event], trace: KernelTrace) -> NDArray[np.int32]:
+    """Number of the source file of every event; empty if all stand in the trace's first one, or in none."""
+    names = dict.fromkeys(e.site.filename for e in events if e.line)
+    numbers = {name: trace.intern_file(name) for name in names}
+    if not any(numbers.values()):
+        return np.zeros(0, np.int32)
+    return np.array([numbers[e.site.filename] if e.line else 0 for e in events], np.int32)
 
 
 def _stream_of(
     lanes: NDArray[np.uint8],
     ops: NDArray[np.uint8],
     lines: NDArray[np.int32],
+    files: NDArray[np.int32],
     operands: NDArray[np.int32],
     reader: NDArray[np.int64],
     producer: NDArray[np.int64],
@@ -72,6 +83,7 @@ def _stream_of(
     kept = active[reader] & active[producer] & (producer >= 0)
     pairs = np.unique(np.stack([position[reader[kept]], position[producer[kept]]]), axis=1)
     counts = np.bincount(pairs[0], minlength=int(active.sum()))
+    own_files = files[active] if len(files) else files
     stream = Stream(
         ops[active],
         lanes[active],
@@ -79,9 +91,10 @@ def _stream_of(
         np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
         pairs[1].astype(np.int32),
         operands[active],
+        own_files if own_files.any() else files[:0],
     )
     digest = blake2b(digest_size=16)
-    for array in (stream.ops, stream.lanes, stream.lines, stream.dep_start, stream.deps, stream.operands):
+    for array in (stream.ops, stream.lanes, stream.lines, stream.dep_start, stream.deps, stream.operands, stream.files):
         digest.update(array.tobytes())
     return trace.intern_stream(digest.digest(), stream)
 

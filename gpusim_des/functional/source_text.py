@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from gpusim_des.line_site import LineSite
+
+Texts = dict[str, dict[int, str]]
+"""File → number of a line → its text."""
 
 
 class Statement(NamedTuple):
@@ -58,8 +63,29 @@ def source_text(filename: str) -> SourceText:
     return SourceText(filename, linecache.getlines(filename))
 
 
-def span_of(function: Callable[..., Any]) -> tuple[str, int, int]:
-    """File of a function, and its first and last line, decorators included; the last is the first if not known."""
+class SourceSpan(NamedTuple):
+    """Where a function stands."""
+
+    filename: str
+    first: int
+    """Its first line, or that of its first decorator."""
+    last: int
+    """Its last line; the first if that is not known."""
+
+
+def texts_of(spans: Iterable[SourceSpan], sites: Iterable[LineSite]) -> Texts:
+    """Texts of all lines of functions, and of lines elsewhere; empty where Python does not know them."""
+    found: Texts = {}
+    wanted = {LineSite(span.filename, line) for span in set(spans) for line in range(span.first, span.last + 1)}
+    for filename, line in sorted(wanted.union(sites)):
+        if line:
+            lines = source_text(filename).lines if filename else []
+            found.setdefault(filename, {})[line] = lines[line - 1] if line <= len(lines) else ""
+    return found
+
+
+def span_of(function: Callable[..., Any]) -> SourceSpan:
+    """Where a function stands, decorators included."""
     code = function.__code__
     filename, first = code.co_filename, code.co_firstlineno
     last = max((line for _, _, line in code.co_lines() if line), default=first)
@@ -68,8 +94,8 @@ def span_of(function: Callable[..., Any]) -> tuple[str, int, int]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             begin = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             if begin <= first <= node.lineno and node.name == function.__name__:
-                return filename, begin, node.end_lineno or last
-    return filename, first, last
+                return SourceSpan(filename, begin, node.end_lineno or last)
+    return SourceSpan(filename, first, last)
 
 
 def _parsed(lines: list[str]) -> ast.Module | None:

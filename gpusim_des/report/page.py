@@ -107,7 +107,7 @@ def _timeline(record: Timeline, most_spans: int, most_rows: int) -> tuple[bool, 
 
 def _about_kernels(sim: Simulation) -> list[tuple[str, str]]:
     found = [("What limits it", text_list(sim.explain().split("\n")))]
-    advice = [f"{a.kernel}: {a}" if a.kernel else str(a) for a in sim.advice()] if sim.launches else []
+    advice = [f"{a.kernel}: {a}" if a.kernel else str(a) for a in sim.advice()]
     if advice:
         found.append(("Advice, worst first", text_list(advice)))
     if not sim.kernels:

@@ -7,6 +7,7 @@ are cut off, hostile or contradict themselves.
 from gpusim_des.results.check import check_timeline
 from gpusim_des.results.counted import counters_from_plain, counters_to_plain
 from gpusim_des.results.document import FORMAT, LARGEST_FILE, VERSION, check_document, load_document, save_document
+from gpusim_des.results.launch_notes import LaunchNotes, notes_from_plain, notes_to_plain
 from gpusim_des.results.plain import from_plain, to_plain
 from gpusim_des.results.rows import Row, RowKind, counter_row, even, kernel_row, rows_of
 
@@ -14,6 +15,7 @@ __all__ = [
     "FORMAT",
     "LARGEST_FILE",
     "VERSION",
+    "LaunchNotes",
     "Row",
     "RowKind",
     "check_document",
@@ -25,6 +27,8 @@ __all__ = [
     "from_plain",
     "kernel_row",
     "load_document",
+    "notes_from_plain",
+    "notes_to_plain",
     "rows_of",
     "save_document",
     "to_plain",

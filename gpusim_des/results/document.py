@@ -19,8 +19,11 @@ from gpusim_des.whole_file import whole_file
 FORMAT = "gpusim_des result"
 """What stands in every file, to tell it from other JSON."""
 
-VERSION = 1
+VERSION = 2
 """Of the format. Fields that are added later do not change it, because they have defaults."""
+
+OLDEST = 2
+"""Version that is still read; the one before was never released."""
 
 LARGEST_FILE = 2**31
 """Bytes of JSON that are read where nobody says otherwise: a small compressed file can hold terabytes of nothing."""
@@ -111,6 +114,11 @@ def check_document(document: object, name: str) -> Document:
     version = document.get("version")
     if type(version) is not int or version < 1:
         raise ReadError(f"{name}: version = {ascii(version)[:40]}: must be a whole number from 1 on")
+    if version < OLDEST:
+        raise ReadError(
+            f"{name}: a result of format version {version}, this gpusim_des reads {OLDEST} and later: simulate the "
+            "program again and save the result"
+        )
     if version > VERSION:
         raise ReadError(
             f"{name}: a result of format version {version}, this gpusim_des reads up to {VERSION}: install a newer one"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from gpusim_des.line_site import LineSite
 from gpusim_des.timeline.explain import explain
 from gpusim_des.timeline.metrics import Metric, metrics
 from gpusim_des.timeline.sampled import SampledTime
@@ -97,8 +98,8 @@ class KernelTiming:
     """
     assumptions: tuple[str, ...] = ()
     """What was assumed because the launch did not say it."""
-    line_stalls: dict[int, dict[str, int]] = field(default_factory=dict, repr=False)
-    """Source line → Nsight's suffix of a state → warp-cycles in which a warp was in that state before it issued an
+    line_stalls: dict[LineSite, dict[str, int]] = field(default_factory=dict, repr=False)
+    """File and line → Nsight's suffix of a state → warp-cycles in which a warp was in that state before it issued an
     instruction of the line; after its last one, of that one's line. Line 0: no line. They add up to ``stalls``.
     """
     number: int = field(default=0, compare=False)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from simpy import Event
 
 from gpusim_des.errors import TraceError
+from gpusim_des.line_site import LineSite
 from gpusim_des.timeline import BlockSpan
 from gpusim_des.timing import compiled_layout as at
 from gpusim_des.timing.compiled_batch import ReadyStream
@@ -63,7 +64,7 @@ class CompiledEngine(SimpyEngine):
         """By the stream's identity; streams live as long as their traces."""
         self._programs_by_place: dict[int, Program] = {}
         self._known: dict[KernelRun, dict[int, ReadyStream]] = {}
-        self._accounts: dict[KernelRun, dict[int, int]] = {}
+        self._accounts: dict[KernelRun, dict[LineSite, int]] = {}
         """Of every kernel, the places of source lines in its table of warp-cycles."""
         self._reader = Reader(self.gpu)
         self._blocks_at_once = 1
@@ -169,7 +170,7 @@ class CompiledEngine(SimpyEngine):
 
     def _place_blocks(self, run: KernelRun, priority: int) -> None:
         gpu = self._gpu_words
-        accounts = {line: at.STATES * number for number, line in enumerate(run.trace.lines)}
+        accounts = {site: at.STATES * number for number, site in enumerate(run.trace.all_sites)}
         self._accounts[run] = accounts
         place = gpu.new_run(
             {

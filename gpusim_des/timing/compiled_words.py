@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.gpu import GPU
+from gpusim_des.line_site import NO_SITE, LineSite
 from gpusim_des.timing import compiled_layout as at
 from gpusim_des.timing.compiled_jit import Words
 from gpusim_des.timing.hbm import MIX_WINDOW
-from gpusim_des.timing.line_states import NO_LINE
 from gpusim_des.timing.program import Program, Timing
 from gpusim_des.timing.server import LOOKBACK
 from gpusim_des.timing.use import Use
@@ -255,7 +255,7 @@ class GpuWords:
         self.words[at.QUEUE_LENGTH] = length + 1
         self.words[at.WAKE_DISPATCHER] = 1
 
-    def write_program(self, program: Program, accounts: dict[int, int]) -> int:
+    def write_program(self, program: Program, accounts: dict[LineSite, int]) -> int:
         """Write a stream down; returns its place. `accounts`: distances of lines in the kernel's table."""
         slots, count = self._slots(program)
         n = len(program.ops)
@@ -281,9 +281,9 @@ class GpuWords:
                 at.P_IDEAL_STORES: program.ideal_sectors[1],
             },
         )
-        lines = [accounts[line] for line in program.lines]
+        lines = [accounts[site] for site in program.sites]
         code = self.words[place + at.P_CODE : first].reshape(n + 1, at.INSTRUCTION_WORDS)
-        code[:, at.I_LINE] = [*lines, lines[-1] if lines else accounts[NO_LINE]]
+        code[:, at.I_LINE] = [*lines, lines[-1] if lines else accounts[NO_SITE]]
         if not n:
             return place
         self.words[first : first + len(deps)] = deps

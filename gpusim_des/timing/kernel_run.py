@@ -7,6 +7,7 @@ from typing import Any
 from simpy import Event
 
 from gpusim_des.gpu import GPU, PIPE_FRACTION, Occupancy, occupancy
+from gpusim_des.line_site import LineSite
 from gpusim_des.timeline import KernelTiming, WarpState
 from gpusim_des.timing.line_states import scaled_states
 from gpusim_des.timing.order import Environment, Kind, Occurrence, order
@@ -27,7 +28,7 @@ class KernelRun:
         self.occupancy: Occupancy = occupancy(gpu, trace.config.threads_per_block, trace.registers, trace.shared_bytes)
         self.demand = Demand.of(trace.config.warps_per_block, self.occupancy)
         self.caches = caches
-        self.line_states: dict[int, list[int]] = {}
+        self.line_states: dict[LineSite, list[int]] = {}
         """Warp-cycles by state, of every source line: of the instruction that a warp waited to issue (I7)."""
         self._stalls: list[int] | None = None
         self.resident_warp_cycles = 0
@@ -82,11 +83,13 @@ class KernelRun:
         """Return the stream made ready; streams live as long as the trace, so their identity is a safe key."""
         program = self._programs.get(id(stream))
         if program is None:
-            program = self._programs[id(stream)] = Program.of(stream, self._timing, self._account)
+            program = self._programs[id(stream)] = Program.of(
+                stream, self.trace.sites(stream), self._timing, self._account
+            )
         return program
 
-    def _account(self, line: int) -> list[int]:
-        return self.line_states.setdefault(line, [0] * len(WarpState))
+    def _account(self, site: LineSite) -> list[int]:
+        return self.line_states.setdefault(site, [0] * len(WarpState))
 
     @property
     def stalls(self) -> list[int]:
@@ -159,8 +162,8 @@ class KernelRun:
             sm_active_cycles=active,
             stalls=dict(zip(suffixes, self.stalls, strict=True)),
             line_stalls={
-                line: {suffix: count for suffix, count in zip(suffixes, states, strict=True) if count}
-                for line, states in scaled_states(self.line_states, self.stalls).items()
+                site: {suffix: count for suffix, count in zip(suffixes, states, strict=True) if count}
+                for site, states in scaled_states(self.line_states, self.stalls).items()
                 if any(states)
             },
             achieved_occupancy=self.resident_warp_cycles / slots if slots else 0.0,

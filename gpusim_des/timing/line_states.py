@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-NO_LINE = 0
-"""Line of instructions that stand in no source."""
+from gpusim_des.line_site import NO_SITE, LineSite
 
 
-def scaled_states(by_line: Mapping[int, Sequence[int]], totals: Sequence[int]) -> dict[int, list[int]]:
+def scaled_states(by_line: Mapping[LineSite, Sequence[int]], totals: Sequence[int]) -> dict[LineSite, list[int]]:
     """Divide estimated totals among lines as what was played divides them, to the last cycle; lines ascending.
 
     Where the lines add up to the totals they stay as they are. Cycles that rounding down leaves over go to the lines
@@ -16,10 +15,11 @@ def scaled_states(by_line: Mapping[int, Sequence[int]], totals: Sequence[int]) -
 
     Examples
     --------
-    >>> scaled_states({7: [3, 0], 9: [1, 0]}, [6, 2])
-    {0: [0, 2], 7: [5, 0], 9: [1, 0]}
-    >>> scaled_states({9: [1, 4]}, [1, 4])
-    {9: [1, 4]}
+    >>> a, b = LineSite("k.py", 7), LineSite("k.py", 9)
+    >>> scaled_states({a: [3, 0], b: [1, 0]}, [6, 2]) == {NO_SITE: [0, 2], a: [5, 0], b: [1, 0]}
+    True
+    >>> list(scaled_states({b: [1, 4]}, [1, 4]).values())
+    [[1, 4]]
     """
     result = {line: list(by_line[line]) for line in sorted(by_line)}
     for state, total in enumerate(totals):
@@ -27,7 +27,7 @@ def scaled_states(by_line: Mapping[int, Sequence[int]], totals: Sequence[int]) -
         if played == total:
             continue
         if not played:
-            result.setdefault(NO_LINE, [0] * len(totals))[state] = total
+            result.setdefault(NO_SITE, [0] * len(totals))[state] = total
             continue
         rest = {}
         for line, states in result.items():

@@ -11,8 +11,8 @@ import numpy as np
 
 from gpusim_des.errors import TraceError
 from gpusim_des.gpu import GPU, PIPE_FRACTION
+from gpusim_des.line_site import NO_SITE, LineSite
 from gpusim_des.timeline import WarpState
-from gpusim_des.timing.line_states import NO_LINE
 from gpusim_des.trace import GLOBAL_OPS, MEMORY_OPS, SECTOR_BYTES, SHARED_OPS, Mma, OpClass, Stream
 
 PIPE_CLASSES = (
@@ -119,6 +119,8 @@ class Program:
     turned_away: list[WarpState]
     """State of a warp that finds this instruction's unit occupied."""
     lines: list[int]
+    sites: list[LineSite]
+    """The same lines with their files."""
     lanes: list[int]
     operands: list[int]
     unread: frozenset[int]
@@ -134,10 +136,12 @@ class Program:
     """
 
     @classmethod
-    def of(cls, stream: Stream, timing: Timing, account: Callable[[int], list[int]]) -> Program:
+    def of(
+        cls, stream: Stream, sites: list[LineSite], timing: Timing, account: Callable[[LineSite], list[int]]
+    ) -> Program:
         """Look everything up; raises `TraceError` for an instruction that the GPU does not have.
 
-        `account` tells where the warp-cycles of a source line are counted.
+        `sites` are the source lines of its instructions, and `account` tells where the warp-cycles of one are counted.
         """
         ops = [OpClass(op) for op in stream.ops.tolist()]
         starts, deps = stream.dep_start.tolist(), stream.deps.tolist()
@@ -147,7 +151,7 @@ class Program:
         for index, op in enumerate(ops):
             if op is OpClass.TENSOR:
                 intervals[index], latencies[index] = timing.tensor(operands[index])
-        read, lines = set(deps), stream.lines.tolist()
+        read = set(deps)
         atomics = (OpClass.GLOBAL_ATOMIC, OpClass.SHARED_ATOMIC)
         return cls(
             ops,
@@ -157,13 +161,14 @@ class Program:
             [tuple(deps[a:b]) for a, b in pairwise(starts)],
             [_WAITING[op] for op in ops],
             [_TURNED_AWAY[op] for op in ops],
-            lines,
+            stream.lines.tolist(),
+            sites,
             stream.lanes.tolist(),
             operands,
             frozenset(index for index, op in enumerate(ops) if op in atomics and index not in read),
             Counter(operands[index] for index, op in enumerate(ops) if op is OpClass.BULK_COPY),
             (_ideal(stream, _LOADS), _ideal(stream, (OpClass.GLOBAL_STORE,))),
-            [account(line) for line in (*lines, lines[-1] if lines else NO_LINE)],
+            [account(site) for site in (*sites, sites[-1] if sites else NO_SITE)],
         )
 
 

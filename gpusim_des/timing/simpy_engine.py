@@ -298,8 +298,8 @@ def _who_waits(block: ResidentBlock, sm: int) -> str:
 
 
 def _line(warp: Warp, index: int) -> str:
-    line = warp.program.lines[index]
-    return f" in line {line}" if line else ""
+    site = warp.program.sites[index]
+    return f" in {site}" if site.line else ""
 
 
 def _numbers(warps: Iterable[Warp]) -> str:

@@ -134,6 +134,8 @@ def check_stream(stream: Stream) -> None:
         )
     _within("source line of instruction", lines, 0, LARGEST, "0 if it is not known")
     _within("operand of instruction", operands, 0, LARGEST)
+    files = _numbers("files", stream.files, n if np.size(stream.files) else 0)
+    _within("file of instruction", files, 0, LARGEST, "its number among the files of the trace")
     tensor = np.flatnonzero(ops == OpClass.TENSOR)
     shapes = operands[tensor]
     empty = ((shapes & 255) == 0) | ((shapes >> 8 & 255) == 0) | ((shapes >> 16 & 255) == 0)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from gpusim_des.errors import TraceError
 from gpusim_des.grid import WARP_SIZE, Dim3, LaunchConfig
+from gpusim_des.line_site import NO_SITE, LineSite
 from gpusim_des.spill import ArrayStore
 from gpusim_des.trace.check import Amounts, StreamSizes, check_chunk
 from gpusim_des.trace.sample import Sample
-from gpusim_des.trace.warp import Footprint, Stream, WarpTrace
+from gpusim_des.trace.warp import LINES, Footprint, Stream, WarpTrace
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +123,8 @@ class KernelTrace:
         self.sample: Sample | None = None
         """Which blocks were executed and are to be played; ``None``: all of them."""
         self.streams: list[Stream] = []
+        self.files: list[str] = []
+        """Source files of the instructions by number; one without a name where it is not known."""
         self._warp_instructions = 0
         self._stream_numbers: dict[bytes, int] = {}
         self._store = ArrayStore(memory_limit_bytes)
@@ -139,10 +142,31 @@ class KernelTrace:
         """Bytes of the trace that live in a temporary file."""
         return self._store.spilled_bytes
 
+    def sites(self, stream: Stream) -> list[LineSite]:
+        """File and line of every instruction of a stream."""
+        places, numbers = np.unique(stream.places, return_inverse=True)
+        known = self._sites_at(places)
+        return [known[number] for number in numbers.tolist()]
+
     @property
-    def lines(self) -> list[int]:
-        """Source lines of its instructions, ascending; 0, which is no line, is always among them."""
-        return sorted({0}.union(*(np.unique(stream.lines).tolist() for stream in self.streams)))
+    def all_sites(self) -> list[LineSite]:
+        """Source lines of its instructions, ascending; `NO_SITE` is always among them."""
+        places = np.unique(np.concatenate([np.zeros(1, np.int64), *(np.unique(s.places) for s in self.streams)]))
+        return sorted({NO_SITE, *self._sites_at(places)})
+
+    def _sites_at(self, places: NDArray[np.int64]) -> list[LineSite]:
+        files, lines = np.divmod(places, LINES)
+        names = self.files or [""]
+        return [
+            LineSite(names[file], line) if line else NO_SITE
+            for file, line in zip(files.tolist(), lines.tolist(), strict=True)
+        ]
+
+    def intern_file(self, name: str) -> int:
+        """Number of a source file."""
+        if name not in self.files:
+            self.files.append(name)
+        return self.files.index(name)
 
     @property
     def warp_instructions(self) -> int:
@@ -241,6 +265,7 @@ class KernelTrace:
         for number, stream in enumerate(self.streams):
             with self._naming(f"stream {number}"):
                 stream.check()
+                self._check_files(stream)
         sizes, warps = StreamSizes.of(self.streams), self.config.warps_per_block
         amounts = Amounts(0, 0, 0, 0, 0)
         for number in range(len(self._store)):
@@ -255,6 +280,14 @@ class KernelTrace:
         needed = np.arange(self.config.blocks) if self.sample is None else self.sample.played
         self._chunk(int(needed[np.argmin(self._chunk_of[needed])]))
         return amounts
+
+    def _check_files(self, stream: Stream) -> None:
+        count = max(1, len(self.files))
+        for index in np.flatnonzero(stream.files >= count)[:1]:
+            raise TraceError(
+                f"instruction {index} stands in file {stream.files[index]}: the trace has {count}; call intern_file() "
+                "before"
+            )
 
     @contextmanager
     def _naming(self, part: str) -> Iterator[None]:

@@ -35,7 +35,7 @@ class PlayedTrace(KernelTrace):
             assumptions=whole.assumptions,
         )
         self.whole = whole
-        self.streams = whole.streams
+        self.streams, self.files = whole.streams, whole.files
         borders = [number for run in sample.runs for number in (run.measured, run.measured_end)]
         self.windows: NDArray[np.int64] = np.searchsorted(self.numbers, borders)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,18 @@ from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace.check import check_stream
 from gpusim_des.trace.operation import GLOBAL_OPS, MEMORY_OPS, OpClass
 
+LINES = 2**31
+"""More than any number of a source line."""
+
 
 @dataclass(frozen=True)
 class Instruction:
     """One warp instruction, for traces written by hand.
 
     ``quarter_cycles`` is the time in the load/store unit (M1); 0 means the least, one cycle, for a memory operation.
-    ``operand`` says more about some classes, see `OpClass`. ``passes`` has one entry per sector of a global atomic: the
-    operations on its busiest address (M7); 1 where it is not given.
+    ``line`` stands in file number ``file`` of `KernelTrace.files`. ``operand`` says more about some classes, see
+    `OpClass`. ``passes`` has one entry per sector of a global atomic: the operations on its busiest address (M7); 1
+    where it is not given.
     """
 
     op: OpClass
@@ -31,6 +35,7 @@ class Instruction:
     line: int = 0
     operand: int = 0
     passes: tuple[int, ...] = ()
+    file: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +44,8 @@ class Stream:
 
     Arrays of length n, one entry per instruction, except ``deps``: instruction i reads the results of
     ``deps[dep_start[i]:dep_start[i + 1]]``, numbers of earlier instructions. ``operands`` says more about some classes,
-    see `OpClass`; it is 0 for the others.
+    see `OpClass`; it is 0 for the others. ``files`` is empty where all lines stand in the trace's first file; elsewhere
+    it has the number of each line's file among `KernelTrace.files`.
     """
 
     ops: NDArray[np.uint8]
@@ -48,9 +54,16 @@ class Stream:
     dep_start: NDArray[np.int32]
     deps: NDArray[np.int32]
     operands: NDArray[np.int32]
+    files: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __len__(self) -> int:
         return len(self.ops)
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """File and line of every instruction as one number, of which lines are the part below `LINES`."""
+        lines = self.lines.astype(np.int64)
+        return lines + LINES * self.files.astype(np.int64) if len(self.files) else lines
 
     def count(self, classes: Iterable[OpClass]) -> int:
         """Instructions of these classes."""
@@ -83,6 +96,7 @@ class Stream:
             dep_start=np.cumsum([0, *(len(i.deps) for i in items)], dtype=np.int32),
             deps=_whole("deps", [d for i in items for d in i.deps]),
             operands=_whole("operand", [i.operand for i in items]),
+            files=_whole("file", [i.file for i in items] if any(i.file for i in items) else []),
         )
         wide.check()
         return cls(
@@ -92,6 +106,7 @@ class Stream:
             wide.dep_start,
             wide.deps.astype(np.int32),
             wide.operands.astype(np.int32),
+            wide.files.astype(np.int32),
         )
 
     def check(self) -> None:

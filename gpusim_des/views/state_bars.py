@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpusim_des.line_site import LineSite
 from gpusim_des.timeline import HasTimeline, KernelTiming, Timeline, WarpState
 from gpusim_des.units import duration, size
 from gpusim_des.views import figure, palette
@@ -50,15 +52,13 @@ def line_stalls(
     shown = figure.kernels_shown(record, kernel)
     number = shown[0] if kernel is not None else max(shown, key=lambda k: record.kernels[k].seconds)
     timing = record.kernels[number]
-    totals = {line: sum(states.values()) for line, states in timing.line_stalls.items() if any(states.values())}
-    kept = sorted(sorted(totals, key=lambda line: -totals[line])[:most])
-    kept = [line for line in kept if line] + [0] * (0 in kept)  # what belongs to no line stands last
-    rest = [line for line in totals if line not in kept]
-    bars: list[Mapping[str, int]] = [timing.line_stalls[line] for line in kept]
-    texts = _texts(sim, number)
-    labels = [f"{texts.get(line, '')}  {line}".strip() if line else "no line" for line in kept]
+    totals = {site: sum(states.values()) for site, states in timing.line_stalls.items() if any(states.values())}
+    kept = sorted(sorted(totals, key=lambda site: -totals[site])[:most], key=lambda site: (not site.line, site))
+    rest = [site for site in totals if site not in kept]
+    bars: list[Mapping[str, int]] = [timing.line_stalls[site] for site in kept]
+    labels = _labels(kept, _texts(sim, number))
     if rest:
-        bars.append(_added([timing.line_stalls[line] for line in rest]))
+        bars.append(_added([timing.line_stalls[site] for site in rest]))
         labels.append(f"{len(rest)} other line{'s' * (len(rest) > 1)}")
     ax = _draw(ax, bars, labels, {})
     for text in ax.get_yticklabels():
@@ -113,14 +113,25 @@ def compare_runs(
     return ax
 
 
-def _texts(sim: object, number: int) -> dict[int, str]:
+def _labels(sites: Sequence[LineSite], texts: Mapping[LineSite, str]) -> list[str]:
+    """Text and number of every line; with its file where there are several."""
+    several = len({site.filename for site in sites if site.line}) > 1
+
+    def label(site: LineSite) -> str:
+        place = f"{figure.plain(Path(site.filename).name)}:{site.line}" if several else f"{site.line}"
+        return f"{texts.get(site, '')}  {place}".strip() if site.line else "no line"
+
+    return [label(site) for site in sites]
+
+
+def _texts(sim: object, number: int) -> dict[LineSite, str]:
     """Texts of a kernel's lines, where `sim` knows its source."""
     source = getattr(sim, "source", None)
     if source is None:
         return {}
     rows = [row for row in source(number).rows() if row["line"]]
     indent = min((len(r["text"]) - len(r["text"].lstrip()) for r in rows if r["text"].strip()), default=0)
-    return {row["line"]: _short(row["text"][indent:].rstrip()) for row in reversed(rows)}
+    return {LineSite(row["file"], row["line"]): _short(row["text"][indent:].rstrip()) for row in rows}
 
 
 def _short(text: str) -> str:
