@@ -21,18 +21,18 @@ def html_lines(
     weights: Sequence[float],
     bars: Sequence[str] = (),
 ) -> str:
-    """Return a table that can stand on any page, light or dark: figures on the left, the source text on the right.
+    """Return a table that can stand on any page, light or dark: number and text of each line, then its figures.
 
     Parameters
     ----------
     heads, rows
-        Names of the columns, and the figures of every line.
+        Names of the columns, and the figures of every line; the first column stands before the text.
     texts
         Text of every line.
     weights
         How much each line costs, in any unit: the more, the darker its text's background.
     bars
-        HTML of another column before the text, one for each line; empty: none.
+        HTML of another column behind the text, one for each line; empty: none.
 
     Examples
     --------
@@ -43,14 +43,15 @@ def html_lines(
     most = max(weights, default=0) or 1
     lines = [
         f'<style>{_STYLE}</style><table class="gpusim-source"><thead><tr>',
-        *(f"<th>{escape(head)}</th>" for head in heads),
-        "<th></th>" * bool(bars) + "<th></th></tr></thead><tbody>",
+        f"<th>{escape(heads[0])}</th><th></th>" + "<th></th>" * bool(bars),
+        *(f"<th>{escape(head)}</th>" for head in heads[1:]),
+        "</tr></thead><tbody>",
     ]
     extra = [f"<td>{bar}</td>" for bar in bars] or [""] * len(texts)
     for cells, text, weight, bar in zip(rows, texts, weights, extra, strict=True):
-        figures = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        number, *figures = (f"<td>{escape(cell)}</td>" for cell in cells)
         shade = f' style="background: rgba(214, 69, 65, {0.5 * weight / most:.2f})"' if weight else ""
-        lines.append(f'<tr>{figures}{bar}<td class="text"{shade}>{escape(text)}</td></tr>')
+        lines.append(f'<tr>{number}<td class="text"{shade}>{escape(text)}</td>{bar}{"".join(figures)}</tr>')
     lines.append("</tbody></table>")
     return "\n".join(lines)
 

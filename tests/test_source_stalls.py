@@ -88,7 +88,7 @@ def test_all_cycles_stand_beside_their_reason() -> None:
         told = re.findall(r"(?:[a-z]+_?[a-z]+|others) ([\d,]+)(?=,|  )", text.split(" %  ")[1]) if row["cycles"] else []
         assert sum(int(number.replace(",", "")) for number in told) == row["cycles"]
     html = sim.source(1).html_table()
-    heads = re.findall(r"<th>(.*?)</th>", html)
+    heads = re.findall(r"<th>(.+?)</th>", html)
     figures = [re.findall(r"<td>(.*?)</td>", line) for line in html.split("<tr>")[2:]]
     states = [state for state, cycles in sim.kernels[1].stalls.items() if cycles]
     assert [head for head in heads if head in sim.kernels[1].stalls] == states
