@@ -1,4 +1,4 @@
-"""Sweeps: axes, keys, rows that survive everything, and what fails."""
+"""Sweeps: axes, rows, tables, and what fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import json
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,9 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
-from gpusim_des.gpu import load_gpu
-from gpusim_des.sweeps.configuration import Configuration
-from gpusim_des.sweeps.fingerprint import Fingerprints, kernel_parts
 from gpusim_des.sweeps.kernel_file import load_module
 from tests.command_kernels import races
-from tests.sweep_kernels import dies_at, scale
+from tests.sweep_kernels import scale
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY: dict[str, Any] = {"gpu": "tiny", "grid": "cdiv(n, block)", "args": {"n": 100, "x": "f32[n]:arange"}, "workers": 1}
@@ -173,65 +169,3 @@ def test_tables_as_csv_and_json(tmp_path: Path) -> None:
     assert (
         json.loads(table.to_json(tmp_path / "t.json")) == json.loads((tmp_path / "t.json").read_text()) == plain(table)
     )
-
-
-# Keys ----------------------------------------------------------------------------------------------------------------
-
-
-def key(kernel: gs.ThreadKernel, **change: Any) -> str:
-    args = change.pop("args", {"n": 100, "x": np.zeros(100, np.float32)})
-    asked: dict[str, Any] = {"gpu": load_gpu("tiny"), "grid": 4, "block": 32, "args": args}
-    return Fingerprints(kernel).key(Configuration(**{**asked, **change}))
-
-
-def test_keys_depend_on_everything_that_a_result_depends_on() -> None:
-    same = key(scale)
-    assert key(scale) == same
-    assert key(scale, grid="cdiv(n, block)") == same
-    assert key(scale, gpu=replace(load_gpu("tiny"), source_notes=())) == same  # where numbers come from does not matter
-    other = [
-        key(scale, grid=5),
-        key(scale, block=64),
-        key(scale, registers=32),
-        key(scale, shared=16),
-        key(scale, caches="off"),
-        key(scale, engine="simpy"),
-        key(scale, sample="auto"),
-        key(scale, sms=1),
-        key(scale, gpu=load_gpu("tiny").replace(fp32_latency_cycles=5)),
-        key(scale, args={"n": 100, "x": np.ones(100, np.float32)}),
-        key(scale, args={"n": 100, "x": np.zeros(100, np.int32)}),
-        key(scale, args={"n": 100, "x": np.zeros((10, 10), np.float32)}),
-        key(scale, args={"n": 100.0, "x": np.zeros(100, np.float32)}),
-        key(scale, args={"n": 101, "x": np.zeros(100, np.float32)}),
-        key(dies_at),  # type: ignore[arg-type]
-    ]
-    assert len({same, *other}) == len(other) + 1
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("x[t.threadIdx.x] + C", "x[t.threadIdx.x] - C"),  # the kernel
-        ("return 2 * x", "return 3 * x"),  # its helper
-        ("C = 1", "C = 2"),  # a constant
-        ("TABLE = np.arange(4)", "TABLE = np.arange(5)"),
-        ("by=1", "by=2"),  # a default
-    ],
-)
-def test_keys_see_helpers_and_constants(before: str, after: str, tmp_path: Path) -> None:
-    source = (
-        "import numpy as np\nimport gpusim_des as gs\nC = 1\nTABLE = np.arange(4)\n"
-        "def helper(x, by=1):\n    return 2 * x * by\n"
-        "@gs.kernel\ndef k(t, x):\n    x[t.threadIdx.x] = helper(x[t.threadIdx.x] + C) * TABLE[0]\n"
-    )
-    assert before in source
-    parts = []
-    for number, text in enumerate((source, source.replace(before, after), source + "# a remark below\n")):
-        (tmp_path / f"k{number}.py").write_text(text)
-        parts.append(kernel_parts(load_module(tmp_path / f"k{number}.py").k))
-        sys.path.remove(str(tmp_path))
-        sys.path.append(str(tmp_path))
-    sys.path.remove(str(tmp_path))
-    assert parts[0] != parts[1]
-    assert parts[0] == parts[2]

@@ -42,8 +42,9 @@ def sweep(
         or lists of them.
     folder
         Where finished rows are kept, each as soon as it is done. A sweep that was killed goes on from there, and a
-        larger one measures only what is not there. Rows are found again as long as kernel, arguments, GPU model and
-        simulator are the same. Without it nothing is written.
+        larger one measures only what is not there. Rows are found again as long as the kernel and all that it uses by
+        name (helpers, neighbour files, constants, classes), arguments, GPU model and simulator are the same. Without
+        it nothing is written.
     workers
         Processes; all cores where not given, 1 for this process alone, which a kernel that crashes takes with it.
     cluster
@@ -65,7 +66,8 @@ def sweep(
     Raises
     ------
     SweepError
-        For an axis that is unknown or empty, a folder that another sweep uses, a disk that is full.
+        For an axis that is unknown or empty, a folder that another sweep uses, a disk that is full, a kernel that uses
+        an object of which nothing tells whether it is the same next time (a lock, an open file).
     UsageError, ModelError
         For arguments or GPUs that cannot be read.
 

@@ -11,7 +11,6 @@ import threading
 import time
 import warnings
 from functools import lru_cache
-from types import FunctionType
 from typing import Any, NamedTuple
 
 from gpusim_des.errors import BarrierWarning, IndexOverflowWarning, RaceWarning, SimError, UnwrittenReadWarning
@@ -74,7 +73,7 @@ def pack(kernel: KernelFunction) -> bytes:
     function = kernel.function
     module = sys.modules.get(function.__module__)
     mine = module is not None and function.__module__ != "__main__" and not _is_package(function.__module__)
-    names = [f.__code__.co_filename for f in _functions(function)]
+    names = [f.__code__.co_filename for f in reached(function)]  # type: ignore[arg-type]
     files = {name: lines for name in dict.fromkeys(names) if (lines := linecache.getlines(name))}
     if mine:
         cloudpickle.register_pickle_by_value(module)  # its helpers too: the module may be a file that nobody can import
@@ -90,10 +89,6 @@ def _is_package(name: str) -> bool:
     return name.split(".", maxsplit=1)[0] == "gpusim_des"
 
 
-def _functions(function: Any) -> list[FunctionType]:
-    return [value for _, value in reached(function) if isinstance(value, FunctionType)]
-
-
 @lru_cache(maxsize=8)
 def unpack(data: bytes) -> KernelFunction:
     """Make the kernel of it again; once in a process, so that it is compiled once."""
@@ -101,7 +96,7 @@ def unpack(data: bytes) -> KernelFunction:
     # A process that waited for work since an earlier sweep does not know where this kernel's neighbours are.
     sys.path += [folder for folder in path if folder not in sys.path]
     kind, function, names, files = pickle.loads(inner)
-    for each, name in zip(_functions(function), names, strict=True):
+    for each, name in zip(reached(function), names, strict=True):
         if each.__code__.co_filename != name:  # functions that travel by value forget their files
             each.__code__ = with_filename(each.__code__, name)
     for name, lines in files.items():
