@@ -62,6 +62,8 @@ def test_keys_depend_on_everything_that_a_result_depends_on() -> None:
 
 KERNELS = """
 import functools
+import re
+import types
 from enum import Enum
 import numpy as np
 import gpusim_des as gs
@@ -84,6 +86,9 @@ class Mine(Cfg):
         self.by = lambda x: 3 * x
     def method(self, x):
         return 5 * x + self.weight
+    @functools.cached_property
+    def once(self):
+        return 21
     @staticmethod
     def fixed(x):
         return 6 * x
@@ -93,6 +98,8 @@ class Color(Enum):
     BLUE = 2
 
 ONE = Mine()
+PATTERN = re.compile("a|b")
+FIXED = types.MappingProxyType({"side": 22})
 PART = functools.partial(helper, by=7)
 
 @functools.lru_cache
@@ -107,7 +114,8 @@ def k(t, x):
 def b(blk, x):
     import late
     y = helpers.f(Cfg.TILE) + renamed.deeper.CONST + LISTED[0][2000] + LISTED[1]["a"](1) + ONE.method(2) + Mine.fixed(3)
-    blk.store(x, blk.tx, y + PART(1) + cached(2) + Color.RED.value + len(CHOSEN) + late.g())
+    blk.store(x, blk.tx, y + PART(1) + cached(2) + Color.RED.value + len(CHOSEN) + late.g() + ONE.once
+              + FIXED["side"] + len(PATTERN.pattern))
 """
 HELPERS = """
 import deeper
@@ -165,6 +173,9 @@ def no_traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("b", "kernels", "return 6 * x", "return 7 * x"),  # a static method
         ("b", "kernels", "STEP = 4", "STEP = 5"),  # of a class
         ("b", "kernels", "RED = 1", "RED = 3"),
+        ("b", "kernels", "return 21", "return 20"),  # a cached property
+        ("b", "kernels", '"a|b"', '"a|c"'),
+        ("b", "kernels", '"side": 22', '"side": 20'),
         ("b", "kernels", "by=7", "by=8"),  # of a partial function
         ("b", "kernels", "return 11 * n", "return 12 * n"),  # behind a cache
         ("b", "helpers", "TILE = 1", "TILE = 9"),  # a class of a neighbour file

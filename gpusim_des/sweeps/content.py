@@ -7,15 +7,24 @@ taken apart is refused.
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import inspect
 import sys
 import sysconfig
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from types import CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType, ModuleType
+from types import (
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -190,7 +199,8 @@ class _Walk:
                 self.add(name, value.__wrapped__)
             return
         try:
-            parts = value.__reduce_ex__(4)
+            known = copyreg.dispatch_table.get(type(value))  # regular expressions, for one
+            parts = value.__reduce_ex__(4) if known is None else known(value)
         except Exception as error:  # noqa: BLE001 - whatever an object raises that cannot be pickled
             raise SweepError(
                 f"{name} = {value!r}: the kernel uses it, and nothing tells whether it is the same in the next sweep "
@@ -213,6 +223,10 @@ def _wrapped(value: Any) -> tuple[Any, ...] | None:
         return (value.__func__,)
     if isinstance(value, property):
         return value.fget, value.fset, value.fdel
+    if isinstance(value, cached_property):
+        return (value.func,)
+    if isinstance(value, MappingProxyType):
+        return (dict(value),)
     if isinstance(value, GetSetDescriptorType | MemberDescriptorType):  # of a class with __slots__
         return (str(value.__name__),)
     return None
