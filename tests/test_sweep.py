@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
+from gpusim_des.sweeps.axes import DEFAULTS
 from gpusim_des.sweeps.kernel_file import load_module
 from tests.command_kernels import races
 from tests.sweep_kernels import scale
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY: dict[str, Any] = {"gpu": "tiny", "grid": "cdiv(n, block)", "args": {"n": 100, "x": "f32[n]:arange"}, "workers": 1}
+ONE: dict[str, Any] = {"gpu": "tiny", "grid": 4, "block": 32, "args": {"n": 64, "x": "f32[1024]"}, "workers": 1}
 
 
 def plain(table: gs.SweepTable) -> list[dict[str, Any]]:
@@ -49,24 +51,43 @@ def test_rows_hold_what_a_device_measures() -> None:
 
 
 def test_every_axis() -> None:
-    table = gs.sweep(
-        scale,
-        gpu=["tiny", "h100-sxm"],
-        sms=[1, 2],
-        grid=[4, (2, 2)],
-        block=[32, "n"],
-        shared=[0, 1024],
-        engine="simpy",
-        args={"n": [32, 64], "x": np.zeros(1024, np.float32)},
-        workers=1,
-    )
-    assert len(table) == 2 * 2 * 2 * 2 * 2 * 2
-    assert not table.failed
-    assert {row["sms"] for row in table} == {1, 2}
-    assert {row["grid"] for row in table} == {4, "2,2"}
-    assert {row["arg_x"] for row in table} == {"float32[1024]"}
-    assert table.rows[0]["gpu"] == "tiny"
-    assert table.rows[-1]["gpu"] == "h100-sxm"
+    axes: dict[str, list[Any]] = {
+        "gpu": ["tiny", "h100-sxm"],
+        "sms": [None, 2],
+        "grid": [4, (2, 2)],
+        "block": [32, "n"],
+        "registers": [None, 40],
+        "shared": [0, 1024],
+        "caches": ["on", "off"],
+        "engine": ["auto", "simpy"],
+        "sample": [None, "auto"],
+    }
+    assert list(axes) == list(DEFAULTS)
+    table = {name: gs.sweep(scale, **{**ONE, name: several}) for name, several in axes.items()}
+    for name, several in axes.items():
+        assert [row[name] for row in table[name]] == ["2,2" if value == (2, 2) else value for value in several]
+        assert not table[name].failed
+    numbers = gs.sweep(scale, **{**ONE, "args": {"n": [32, 64], "x": np.zeros(1024, np.float32)}})
+    assert [(row["arg_n"], row["arg_x"]) for row in numbers] == [(32, "float32[1024]"), (64, "float32[1024]")]
+
+
+def test_rows_hold_what_was_asked_for_and_what_was_done() -> None:
+    table = gs.sweep(scale, **{**ONE, "gpu": "h100-sxm", "sms": [None, 2], "engine": ["auto", "simpy"]})
+    asked_and_done = [tuple(row[k] for k in ("sms", "engine", "simulated_sms", "played_engine")) for row in table]
+    assert asked_and_done == [
+        (None, "auto", 132, "simpy"),
+        (None, "simpy", 132, "simpy"),
+        (2, "auto", 2, "simpy"),
+        (2, "simpy", 2, "simpy"),
+    ]
+    figure = gs.views.heat_map(table.to_rows(), "sms", "engine")
+    assert [label.get_text() for label in figure.get_yticklabels()] == ["auto", "simpy"]
+
+
+def test_no_figure_has_the_name_of_an_axis(tmp_path: Path) -> None:
+    gs.sweep(scale, **ONE, folder=tmp_path)
+    record = json.loads((tmp_path / "rows.jsonl").read_text())
+    assert record["result"].keys() & record["config"].keys() == set()
 
 
 def test_equal_configurations_are_measured_once() -> None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from gpusim_des.errors import BarrierWarning, IndexOverflowWarning, RaceWarning, SimError, UnwrittenReadWarning
 from gpusim_des.functional.block_kernel import KernelFunction
-from gpusim_des.results import counter_row, kernel_row
+from gpusim_des.results import kernel_row
 from gpusim_des.sweeps.configuration import Configuration, measure
 from gpusim_des.sweeps.reach import reached, with_filename
 
@@ -55,11 +55,12 @@ def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
         return Outcome(None, f"{type(error).__name__}: {error}", again=True, took_s=time.perf_counter() - start)
     except Exception as error:  # noqa: BLE001 - of the kernel's own code; the others go on
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
-    row = kernel_row(sim.kernels[0])
+    row = kernel_row(sim.kernels[0], launch.counters)
     row.pop("name")
-    row["engine"] = sim.engine
+    # What was asked for stands in columns of these names, and is not always what was done.
+    row["simulated_sms"] = row.pop("sms")
+    row["played_engine"] = sim.engine
     row["mistakes"] = "; ".join(str(mistake).partition("\n")[0] for mistake in launch.mistakes[:MOST_MISTAKES])
-    row.update({f"counted_{name}": value for name, value in counter_row(launch.counters).items()})
     return Outcome(row, took_s=time.perf_counter() - start)
 
 
