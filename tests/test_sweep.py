@@ -58,6 +58,7 @@ def test_every_axis() -> None:
         "block": [32, "n"],
         "registers": [None, 40],
         "shared": [0, 1024],
+        "policy": [None, "lrr"],
         "caches": ["on", "off"],
         "engine": ["auto", "simpy"],
         "sample": [None, "auto"],
@@ -82,6 +83,52 @@ def test_rows_hold_what_was_asked_for_and_what_was_done() -> None:
     ]
     figure = gs.views.heat_map(table.to_rows(), "sms", "engine")
     assert [label.get_text() for label in figure.get_yticklabels()] == ["auto", "simpy"]
+
+
+def test_policies_and_parameters_are_those_of_a_changed_gpu() -> None:
+    asked = {**ONE, "block": 256, "args": {"n": 1024, "x": "f32[1024]"}}
+    table = gs.sweep(
+        scale,
+        **{**asked, "policy": [None, "gto", "lrr"], "sms": [None, 1]},
+        parameters={"fp32_latency_cycles": range(4, 45, 40), "dram_bandwidth": ["64 GB/s", "6 GB/s"]},
+    )
+    # The model's own policy, latency (4) and bandwidth (64 GB/s) are the same as those by name, and all its SMs are 2.
+    assert (len(table), table.computed) == (24, 16)
+    assert list(table.rows[0])[9:12] == ["sample", "gpu_fp32_latency_cycles", "gpu_dram_bandwidth"]
+    for row in table.rows[-8:]:
+        changes = {k: row[f"gpu_{k}"] for k in ("fp32_latency_cycles", "dram_bandwidth")}
+        gpu = gs.load_gpu("tiny").replace(scheduler_policy=row["policy"], **changes)
+        dev = gs.Device(gpu if row["sms"] is None else gpu.slice(sms=row["sms"]))
+        x = dev.to_device(np.zeros(1024, np.float32))
+        dev.forget_launches()
+        dev.launch(scale, 4, 256, x, 1024)
+        assert row["seconds"] == dev.simulate().kernels[0].seconds
+    assert len({row["seconds"] for row in table}) == 16
+
+
+def test_a_changed_gpu_shows_what_was_changed() -> None:
+    tiny = gs.load_gpu("tiny")
+    gpus = [tiny, *(tiny.replace(fp32_latency_cycles=cycles) for cycles in (5, 6))]
+    alike = [tiny.replace(title="mine", l2_bytes=size) for size in (2**20, 2**21)]
+    table = gs.sweep(scale, **{**ONE, "gpu": [*gpus, tiny.slice(sms=1), *alike]})
+    assert [row["gpu"] for row in table] == [
+        "tiny (l2_bytes=262144)",
+        "tiny (fp32_latency_cycles=5)",
+        "tiny (fp32_latency_cycles=6)",
+        "tiny (1 of 2 SMs)",
+        "tiny (l2_bytes=1048576)",
+        "tiny (l2_bytes=2097152)",
+    ]
+
+
+def test_ranges_and_arrays_are_axes() -> None:
+    table = gs.sweep(scale, **{**ONE, "block": range(32, 97, 32), "registers": np.array([32, 64])})
+    assert [(row["block"], row["registers"]) for row in table] == [(b, r) for b in (32, 64, 96) for r in (32, 64)]
+    listed = gs.sweep(scale, **{**ONE, "block": list(np.array([32, 64])), "grid": [(np.int64(2), 2)]})
+    assert json.loads(listed.to_json()) == listed.to_rows()
+    assert [(row["block"], row["grid"]) for row in listed] == [(32, "2,2"), (64, "2,2")]
+    numbers = gs.sweep(scale, **{**ONE, "args": {"n": range(3, 5), "x": np.zeros(1024, np.float32)}})
+    assert [(row["arg_n"], row["arg_x"]) for row in numbers] == [(3, "float32[1024]"), (4, "float32[1024]")]
 
 
 def test_no_figure_has_the_name_of_an_axis(tmp_path: Path) -> None:
@@ -162,6 +209,25 @@ def test_progress_counts_configurations() -> None:
         ({"grid": None}, gs.SweepError, r"grid is missing: a number, a tuple, an expression such as"),
         ({"block": []}, gs.SweepError, r"block = \[\]: an axis has at least one value"),
         ({"caches": "of"}, gs.SweepError, r"caches = 'of': possible are on, off"),
+        ({"policy": "fifo"}, gs.SweepError, r"policy = 'fifo': possible are gto, lrr, oldest"),
+        ({"parameters": {"l2_sizes": "1 MiB"}}, gs.SweepError, r"no parameter 'l2_sizes': did you mean 'l2_size'"),
+        ({"parameters": {"title": "a"}}, gs.SweepError, r"parameters: a GPU has no parameter 'title'"),
+        (
+            {"parameters": {"l2_size": "1 MiB", "l2_bytes": 2**20}},
+            gs.SweepError,
+            r"'l2_bytes' and 'l2_size' are two names of one thing: leave one out",
+        ),
+        (
+            {"parameters": {"scheduler_policy": "lrr"}, "policy": "gto"},
+            gs.SweepError,
+            r"'scheduler_policy' and 'policy' are two names",
+        ),
+        ({"parameters": {"sms": None}}, gs.SweepError, r"parameters\['sms'\] = None: a number, or a text such as"),
+        ({"registers": {32, 64}}, gs.SweepError, r"registers = \{.*\}: several values are a list, a range or an array"),
+        ({"registers": (32, 64)}, gs.SweepError, r"registers = \(32, 64\): several values are a list, \[32, 64\]"),
+        ({"block": np.ones((2, 2))}, gs.SweepError, r"(?s)block = array.*: several values are .* with one dimension"),
+        ({"block": range(0)}, gs.SweepError, r"block = range\(0, 0\): an axis has at least one value"),
+        ({"block": range(10**12)}, gs.SweepError, r"1,000,000,000,000 combinations"),
         ({"engine": "fast"}, gs.SweepError, r"engine = 'fast': possible are auto, simpy, compiled"),
         ({"registers": "many"}, gs.SweepError, r"registers = 'many': must be a whole number"),
         ({"gpu": "h10"}, gs.ModelError, r"no GPU model 'h10'"),

@@ -22,7 +22,9 @@ the file:
   a = "f32[n]:random"
   b = "f32[n]:random"
   c = "f32[n]"
-more axes: sms (of a slice), caches ("on", "off"), engine, sample; [16, 16] inside of a list is a size in x and y
+more axes: sms (of a slice), policy (of warp schedulers: "gto", "lrr", "oldest"), caches ("on", "off"), engine, sample
+a table [parameters] changes the GPU, fp32_latency_cycles = [4, 6] or dram_bandwidth = "2 TB/s"; gpus --show NAME lists
+them; [16, 16] inside of a list is a size in x and y
 
 Every finished row is written to the folder at once. A sweep that was killed goes on where it was; rows of earlier
 sweeps in the same folder are used again where kernel, arguments, GPU and simulator are the same.
@@ -73,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
         table = sweep(
             asked.kernel,
             args=asked.args,
+            parameters=asked.parameters,
             folder=folder,
             workers=options.workers,
             cluster=options.cluster,

@@ -38,6 +38,10 @@ class Configuration:
     args: Mapping[str, Any] = field(default_factory=dict)
     sms: int | None = None
     """SMs of a slice of the GPU; ``None``: all."""
+    policy: str | None = None
+    """Order in which warp schedulers choose; ``None``: as the GPU model has it."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the GPU that are changed, as for `GPU.replace`, before it is sliced."""
     registers: int | None = None
     shared: int = 0
     """Dynamic shared memory per block, bytes."""
@@ -46,6 +50,26 @@ class Configuration:
     sample: SampleSize | None = None
     races: RaceCheck = "shared"
     """Where to look for races between threads."""
+
+
+def chip_of(c: Configuration) -> GPU:
+    """Return the GPU of a configuration, changed and sliced.
+
+    Raises
+    ------
+    ModelError
+        For values that it cannot have.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> chip = chip_of(Configuration(load_gpu("tiny"), 1, 32, sms=1, policy="lrr", parameters={"fp32_lanes": 8}))
+    >>> chip.sms, chip.scheduler_policy, chip.pipe("fp32").lanes
+    (1, 'lrr', 8)
+    """
+    changes = {**c.parameters, **({} if c.policy is None else {"scheduler_policy": c.policy})}
+    gpu = c.gpu.replace(**changes) if changes else c.gpu
+    return gpu if c.sms is None else gpu.slice(sms=c.sms)
 
 
 class Measured(NamedTuple):
@@ -85,14 +109,13 @@ def shape_of(kernel: KernelFunction, c: Configuration) -> Shape:
             f"{'is' if len(missing) == 1 else 'are'} missing: give for example {missing[0]}=f32[1024]:random or "
             f"{missing[0]}=1024"
         )
-    numbers = plain_numbers(c.args)
-    sizes = {name: int(v) for name, v in numbers.items() if isinstance(v, int | np.integer) and not isinstance(v, bool)}
+    sizes = plain_numbers(c.args)
     block = dim3(_size(c.block, sizes, "block"), "block", MAX_BLOCK)
     sizes |= {"block_x": block.x, "block_y": block.y, "block_z": block.z, "block": block.size}
     return Shape(dim3(_size(c.grid, sizes, "grid"), "grid", MAX_GRID), block)
 
 
-def _size(size: Size, names: Mapping[str, int], what: str) -> DimLike:
+def _size(size: Size, names: Mapping[str, object], what: str) -> DimLike:
     return evaluate(size, names, what) if isinstance(size, str) else size
 
 
@@ -124,7 +147,7 @@ def measure(
         As `Device.launch` and `Device.simulate`.
     """
     shape = shape_of(kernel, c)
-    dev = Device(c.gpu if c.sms is None else c.gpu.slice(sms=c.sms))
+    dev = Device(chip_of(c))
     placed = {name: _place(dev, name, value) for name, value in make_arguments(c.args).items()}
     if not copies:
         dev.forget_launches()

@@ -217,18 +217,17 @@ class _Walk:
 
 def _wrapped(value: Any) -> tuple[Any, ...] | None:
     """What a method or a descriptor of a class is made of; ``None`` for anything else."""
-    if isinstance(value, MethodType):
-        return value.__func__, value.__self__
-    if isinstance(value, staticmethod | classmethod):
-        return (value.__func__,)
-    if isinstance(value, property):
-        return value.fget, value.fset, value.fdel
-    if isinstance(value, cached_property):
-        return (value.func,)
-    if isinstance(value, MappingProxyType):
-        return (dict(value),)
-    if isinstance(value, GetSetDescriptorType | MemberDescriptorType):  # of a class with __slots__
-        return (str(value.__name__),)
+    match value:
+        case MethodType():
+            return value.__func__, value.__self__
+        case staticmethod() | classmethod():
+            return (value.__func__,)
+        case property() | cached_property():
+            return tuple(getattr(value, name, None) for name in ("fget", "fset", "fdel", "func"))
+        case MappingProxyType():
+            return (dict(value),)
+        case GetSetDescriptorType() | MemberDescriptorType():  # of a class with __slots__
+            return (str(value.__name__),)
     return None
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from gpusim_des.errors import SimError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.gpu import GPU
-from gpusim_des.sweeps.configuration import Configuration, shape_of
+from gpusim_des.sweeps.configuration import Configuration, chip_of, shape_of
 from gpusim_des.sweeps.content import array_parts, content
 from gpusim_des.version import VERSION
 
@@ -70,7 +70,7 @@ class Fingerprints:
     def __init__(self, kernel: KernelFunction) -> None:
         self._kernel = kernel
         self._kernel_digest = content(kernel.name, kernel)
-        self._gpus: dict[int, tuple[GPU, str]] = {}
+        self._gpus: dict[tuple[Any, ...], tuple[GPU, str]] = {}
         self._values: dict[int, tuple[Any, str]] = {}
 
     def key(self, c: Configuration) -> str:
@@ -81,14 +81,20 @@ class Fingerprints:
         except SimError:  # its error is its result, and depends on what was written
             sizes = [repr(c.grid), repr(c.block)]
         args = [[name, self._value(c.args[name])] for name in sorted(c.args)]
-        policy = [c.sms, c.registers, c.shared, c.caches, c.engine, c.sample]
-        return digest(simulator_digest(), self._kernel_digest, self._gpu(c.gpu), json.dumps([sizes, args, policy]))
+        more = [c.registers, c.shared, c.caches, c.engine, c.sample]
+        return digest(simulator_digest(), self._kernel_digest, self._chip(c), json.dumps([sizes, args, more]))
 
-    def _gpu(self, gpu: GPU) -> str:
-        if id(gpu) not in self._gpus:
+    def _chip(self, c: Configuration) -> str:
+        written = id(c.gpu), c.sms, c.policy, *c.parameters.items()
+        if written not in self._gpus:
+            try:
+                changes, gpu = "", chip_of(c)
+            except SimError:  # as above
+                changes, gpu = repr(written[1:]), c.gpu
             numbers = {f.name: repr(getattr(gpu, f.name)) for f in dataclasses.fields(gpu) if f.compare}
-            self._gpus[id(gpu)] = gpu, digest(json.dumps(numbers, sort_keys=True))  # held, so that the id stays its own
-        return self._gpus[id(gpu)][1]
+            # The GPU is held, so that the id stays its own.
+            self._gpus[written] = c.gpu, digest(changes, json.dumps(numbers, sort_keys=True))
+        return self._gpus[written][1]
 
     def _value(self, value: Any) -> str:
         if isinstance(value, np.ndarray):

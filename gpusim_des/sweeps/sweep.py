@@ -23,13 +23,14 @@ def sweep(
     kernel: KernelFunction,
     *,
     args: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     folder: str | PathLike[str] | None = None,
     workers: int | None = None,
     cluster: Any = None,
     progress: Callable[[int, int], None] | None = None,
     **axes: Any,
 ) -> SweepTable:
-    """Measure a kernel in many configurations: a list is an axis, and all axes are combined.
+    """Measure a kernel in many configurations: a list, a range or an array is an axis, and all axes are combined.
 
     Each configuration is run and timed alone, with cold caches, on a device of its own; equal ones are measured once.
 
@@ -40,6 +41,9 @@ def sweep(
     args
         Its arguments by name: numbers, NumPy arrays, texts such as ``"f32[n]:random"`` (see ``gpusim-des run --help``),
         or lists of them.
+    parameters
+        Parameters of the GPU that are changed, by the names that `GPU.replace` takes: ``{"dram_bandwidth": ["2 TB/s",
+        "3 TB/s"], "fp32_latency_cycles": range(4, 8)}``. They are those of the whole GPU; `sms` takes a share of it.
     folder
         Where finished rows are kept, each as soon as it is done. A sweep that was killed goes on from there, and a
         larger one measures only what is not there. Rows are found again as long as the kernel and all that it uses by
@@ -54,14 +58,15 @@ def sweep(
         Called with configurations done and configurations in all.
     axes
         ``grid`` and ``block`` (numbers, tuples, or texts such as ``"cdiv(n, block)"``), ``gpu``, ``sms`` (of a slice),
-        ``registers`` (per thread), ``shared`` (dynamic, bytes per block), ``caches``, ``engine`` and ``sample``.
+        ``registers`` (per thread), ``shared`` (dynamic, bytes per block), ``policy`` (of warp schedulers: ``"gto"``,
+        ``"lrr"`` or ``"oldest"``), ``caches``, ``engine`` and ``sample``.
 
     Returns
     -------
     SweepTable
         A row for each combination, in the order ``gpu``, ``sms``, ``grid``, ``block``, ``registers``, ``shared``,
-        ``caches``, ``engine``, ``sample``, arguments, the last varying fastest. A configuration that fails
-        has its ``error``.
+        ``policy``, ``caches``, ``engine``, ``sample``, parameters (columns ``gpu_…``), arguments (``arg_…``), the last
+        varying fastest. A configuration that fails has its ``error``.
 
     Raises
     ------
@@ -86,7 +91,7 @@ def sweep(
     """
     if not isinstance(kernel, KernelFunction):
         raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
-    planned = plan(axes, args or {})
+    planned = plan(axes, args or {}, parameters)
     fingerprints = Fingerprints(kernel)
     keys = [fingerprints.key(p.configuration) for p in planned]
     store = nullcontext(None) if folder is None else RowStore(Path(folder))
