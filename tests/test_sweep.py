@@ -164,7 +164,10 @@ def test_a_kernel_that_raises_is_a_row() -> None:
         blk.compute(10 // n)
 
     table = gs.sweep(divides, gpu="tiny", grid=1, block=32, args={"n": [0, 1]}, workers=1)
-    assert [row["error"] for row in table] == ["ZeroDivisionError: integer division or modulo by zero", ""]
+    line = divides.function.__code__.co_firstlineno + 2
+    reason = "ZeroDivisionError: integer division or modulo by zero"
+    assert [row["error"] for row in table] == [f"KernelError: divides in test_sweep.py, line {line}: {reason}", ""]
+    assert table.wrong == table.failed
 
 
 def test_a_kernel_that_races_says_so_in_its_row() -> None:
@@ -172,6 +175,11 @@ def test_a_kernel_that_races_says_so_in_its_row() -> None:
     assert [row["counted_races"] > 0 for row in table] == [False, True]
     assert "tile" in table.rows[0]["mistakes"]  # half of it is read, and was never written
     assert "tile" in table.rows[1]["mistakes"]
+    assert table.wrong == table.to_rows()
+    heads, *lines = str(table).splitlines()
+    assert heads.endswith("mistakes")
+    shown = [line[heads.index("mistakes") :] for line in lines]
+    assert shown == [row["mistakes"][:70].rstrip() for row in table]
 
 
 def test_processes_come_to_the_same_rows() -> None:
@@ -232,6 +240,8 @@ def test_progress_counts_configurations() -> None:
         ({"registers": "many"}, gs.SweepError, r"registers = 'many': must be a whole number"),
         ({"gpu": "h10"}, gs.ModelError, r"no GPU model 'h10'"),
         ({"args": {"n": object()}}, gs.SweepError, r"arg n = <object .*: a number, a NumPy array"),
+        ({"args": {"n": 9, "x": "f32[n]", "m": 1}}, gs.UsageError, r"kernel 'scale' has no argument 'm': known: x, n"),
+        ({"args": {"n": 9}}, gs.UsageError, r"kernel 'scale' takes \(x, n\), and x is missing: give for example x="),
         ({"args": {"x": "f32[n]:noise"}}, gs.UsageError, r"'noise' is no content of an array"),
         ({"args": {"n": list(range(2000))}, "registers": list(range(1000))}, gs.SweepError, r"2,000,000 combinations"),
         ({"workers": 0}, gs.SweepError, r"workers = 0: a whole number of processes, at least 1"),

@@ -5,15 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import traceback
-import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim_des.commands.output import printable, writable
 from gpusim_des.commands.progress import Progress
-from gpusim_des.errors import KernelError, SimError, UsageError
+from gpusim_des.errors import UsageError
 
 if TYPE_CHECKING:
     from gpusim_des.functional.block_kernel import KernelFunction
@@ -163,29 +161,11 @@ def sample_of(text: str | None) -> Any:
 
 def _measure(kernel: KernelFunction, configuration: Configuration, *, copies: bool) -> Measured:
     from gpusim_des.sweeps.configuration import measure  # noqa: PLC0415 - as above
-    from gpusim_des.sweeps.task import MISTAKES  # noqa: PLC0415
 
     with Progress(f"executing {kernel.name}") as executing, Progress(f"simulating {kernel.name}") as simulating:
-        try:
-            with warnings.catch_warnings():
-                for kind in MISTAKES:  # they are told at the end
-                    warnings.simplefilter("ignore", kind)
-                return measure(
-                    kernel,
-                    configuration,
-                    detail="sm",
-                    copies=copies,
-                    executing=executing,
-                    simulating=simulating.of_kernel,
-                )
-        except (SimError, OSError, MemoryError):
-            raise
-        except Exception as error:
-            mine = kernel.function.__code__.co_filename
-            line = next((f.lineno for f in traceback.extract_tb(error.__traceback__)[::-1] if f.filename == mine), None)
-            if line is None:  # not the kernel's
-                raise
-            raise KernelError(f"{kernel.name} in {mine}, line {line}: {type(error).__name__}: {error}") from error
+        return measure(
+            kernel, configuration, detail="sm", copies=copies, executing=executing, simulating=simulating.of_kernel
+        )
 
 
 def _report(done: Measured, folder: Path) -> list[Path]:

@@ -12,6 +12,7 @@ from typing import Any
 from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.sweeps.axes import plan
+from gpusim_des.sweeps.configuration import check_arguments
 from gpusim_des.sweeps.fingerprint import Fingerprints
 from gpusim_des.sweeps.pool import outcomes
 from gpusim_des.sweeps.store import Record, RowStore
@@ -74,7 +75,7 @@ def sweep(
         For an axis that is unknown or empty, a folder that another sweep uses, a disk that is full, a kernel that uses
         an object of which nothing tells whether it is the same next time (a lock, an open file).
     UsageError, ModelError
-        For arguments or GPUs that cannot be read.
+        For arguments or GPUs that cannot be read, names that are no arguments of the kernel, and missing ones.
 
     Examples
     --------
@@ -92,6 +93,7 @@ def sweep(
     if not isinstance(kernel, KernelFunction):
         raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
     planned = plan(axes, args or {}, parameters)
+    check_arguments(kernel, args or {})
     fingerprints = Fingerprints(kernel)
     keys = [fingerprints.key(p.configuration) for p in planned]
     store = nullcontext(None) if folder is None else RowStore(Path(folder))

@@ -9,11 +9,10 @@ import signal
 import sys
 import threading
 import time
-import warnings
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpusim_des.errors import BarrierWarning, IndexOverflowWarning, RaceWarning, SimError, UnwrittenReadWarning
+from gpusim_des.errors import SimError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.results import kernel_row
 from gpusim_des.sweeps.configuration import Configuration, measure
@@ -21,10 +20,6 @@ from gpusim_des.sweeps.reach import reached, with_filename
 
 DIED = "WorkerDied: the process that ran it was killed, as one without enough memory is"
 """Error of a task whose process dies."""
-
-
-MISTAKES = (RaceWarning, BarrierWarning, IndexOverflowWarning, UnwrittenReadWarning)
-"""Warnings of what a launch lists as its mistakes."""
 
 MOST_MISTAKES = 3
 """Mistakes of a kernel that its row tells of."""
@@ -45,15 +40,12 @@ def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
     """Measure a configuration; whatever goes wrong is its outcome."""
     start = time.perf_counter()
     try:
-        with warnings.catch_warnings():
-            for kind in MISTAKES:  # they stand in the row
-                warnings.simplefilter("ignore", kind)
-            launch, sim = measure(kernel, c)
+        launch, sim = measure(kernel, c)
     except SimError as error:
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
     except (MemoryError, OSError) as error:
         return Outcome(None, f"{type(error).__name__}: {error}", again=True, took_s=time.perf_counter() - start)
-    except Exception as error:  # noqa: BLE001 - of the kernel's own code; the others go on
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
     row = kernel_row(sim.kernels[0], launch.counters)
     row.pop("name")
