@@ -138,6 +138,8 @@ def test_races_are_told_behind_the_figures(capsys: pytest.CaptureFixture[str]) -
         ({9: "n"}, r"--arg 'n': write NAME=VALUE, for example n=1024"),
         ({9: "n="}, r"n has no value: write for example n=1024"),
         ({9: "m=200"}, r"kernel 'vector_add' has no argument 'm': known: a, b, c, n"),
+        ({9: "n=1e3"}, r"grid = 'cdiv\(n, block\)': n = 1000\.0 is no whole number; write for example n=1000\n"),
+        ({9: "n=2.5"}, r"grid = .*: n = 2\.5 is no whole number; write for example n=1024"),
         ({10: "a=f31[n]"}, r"a: there is no type 'f31': "),
         ({10: "a=f32[n]:noise"}, r"a = 'f32\[n\]:noise': 'noise' is no content of an array: zeros, ones, arange"),
         ({10: "a=f32[k]"}, r"size of a = 'k': 'k' is no argument that is a whole number"),
@@ -218,6 +220,8 @@ def test_every_form_of_the_help_is_read() -> None:
     made = make_arguments(specs)
     assert made["n"] == 1024
     assert made["n1"] == 1024
+    assert parse_argument("n", "1_024") == 1024
+    assert parse_argument("n", "-9_223_372_036_854_775_808") == -(2**63)
     assert made["n1"].dtype == np.int64
     assert made["m"] == 512
     assert made["x3"].shape == (1024,)

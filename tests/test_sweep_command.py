@@ -128,6 +128,31 @@ def test_other_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"--plot: no column 'regs': there are gpu, .*choose columns with --x", capsys.readouterr().err)
 
 
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--plot", "m.foo", r"--plot .*m\.foo: the ending chooses the format: \.png, \.svg or \.pdf"),
+        ("--plot", "no/m.png", r"--plot .*m\.png: there is no folder .*no; create it first"),
+        ("--csv", "no/t.csv", r"--csv .*t\.csv: there is no folder .*no; create it first"),
+        ("--csv", ".", r"--csv .*: this is a folder; name a file in it"),
+    ],
+)
+def test_files_that_cannot_be_written_are_told_before_the_work(
+    option: str, name: str, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", str(file), "--workers", "1", option, str(file.parent / name)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.search(message, said.err)
+    assert not file.with_name("occupancy-sweep").exists()
+
+
+def test_files_may_lie_in_the_folder_of_the_rows(file: Path) -> None:
+    file.write_text(FILE.replace("[32, 128]", "32").replace("[0, 8192]", "0"))
+    assert main(["sweep", str(file), "--workers", "1", "--csv", str(file.with_name("occupancy-sweep") / "t.csv")]) == 0
+    assert file.with_name("occupancy-sweep").joinpath("t.csv").exists()
+
+
 def test_a_sweep_of_which_nothing_can_be_launched_is_wrong_usage(
     file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -195,7 +220,7 @@ def test_cells_of_a_heat_map() -> None:
         ({"x": "regs"}, r"no column 'regs': there are gpu, registers, shared, seconds"),
         ({"where": None}, r"several rows have registers = 16 and shared = 4: choose one value"),
         ({"where": {"gpu": "v100"}}, r"no rows to draw where \{'gpu': 'v100'\}"),
-        ({"where": {"chip": "v100"}}, r"no rows to draw"),
+        ({"where": {"chip": "v100"}}, r"no column 'chip': there are gpu, registers, shared, seconds"),
         ({"rows": []}, r"no rows to draw"),
     ],
 )

@@ -14,6 +14,7 @@ import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import gpusim_des as gs
@@ -39,6 +40,20 @@ def test_a_finished_sweep_is_read_back_and_a_larger_one_measures_the_rest(tmp_pa
     assert len(lines) == 4
     assert json.loads(lines[0])["config"]["block"] == 32
     assert "LaunchError" in json.loads(lines[3])["error"]
+
+
+def test_numbers_that_json_does_not_have(tmp_path: Path) -> None:
+    @gs.block_kernel
+    def fill(blk, x, a, b):  # type: ignore[no-untyped-def]
+        blk.store(x, blk.tx, np.float32(a))
+
+    asked: dict[str, Any] = {"gpu": "tiny", "grid": 1, "block": 32, "workers": 1, "folder": tmp_path}
+    asked["args"] = {"x": "f32[32]", "a": [float("nan"), -np.inf, np.float32("inf"), 1.0], "b": 1j}
+    for computed in (4, 0):
+        table = gs.sweep(fill, **asked)
+        assert (table.computed, table.failed) == (computed, [])
+        assert [(row["arg_a"], row["arg_b"]) for row in table] == [(a, "1j") for a in ("nan", "-inf", "inf", 1.0)]
+        assert json.loads(table.to_json()) == table.to_rows()
 
 
 def test_errors_of_the_machine_are_tried_again(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim_des.commands.output import printable, writable
+from gpusim_des.commands.output import check_file, printable, writable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.errors import UsageError
 
@@ -108,8 +108,8 @@ def run(options: argparse.Namespace) -> int:
     kernel = load_kernel(options.kernel)
     configuration = configuration_of(options)
     with writable(options.report, "--report") if options.report else nullcontext():
-        if options.save and not options.save.parent.is_dir():
-            raise UsageError(f"--save {options.save}: there is no folder {options.save.parent}; create it first")
+        if options.save:
+            check_file(options.save, "--save", made=options.report)
         done = _measure(kernel, configuration, copies=options.copies)
         if options.save:
             done.simulation.save(options.save)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusim_des.commands.output import printable
+from gpusim_des.commands.output import PICTURES, check_file, printable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL
 from gpusim_des.errors import UsageError
@@ -82,8 +82,12 @@ def run(options: argparse.Namespace) -> int:
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
 
     where = _where(options.where)
-    asked = read_sweep_file(options.file)
     folder = options.out or options.file.with_name(f"{options.file.stem}-sweep")
+    if options.csv:
+        check_file(options.csv, "--csv", made=folder)
+    if options.plot:
+        check_file(options.plot, "--plot", PICTURES, made=folder)
+    asked = read_sweep_file(options.file)
     with Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
         table = sweep(
             asked.kernel,

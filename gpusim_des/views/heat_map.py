@@ -66,12 +66,13 @@ def heat_map(
     >>> [text.get_text() for text in ax.texts]
     ['32', '64', '64', '128']
     """
+    rows = list(rows)
+    for name in (x, y, value, *(where or {})) if rows else ():
+        if not any(name in row for row in rows):
+            raise ValueError(f"no column {name!r}: there are {', '.join(rows[0])}")
     chosen = [row for row in rows if all(str(row.get(k)) == str(v) for k, v in (where or {}).items())]
     if not chosen:
         raise ValueError(f"no rows to draw{f' where {dict(where)}' if where else ''}")
-    for name in (x, y, value, *(where or {})):
-        if not any(name in row for row in chosen):
-            raise ValueError(f"no column {name!r}: there are {', '.join(chosen[0])}")
     columns, lines = ({row[name]: None for row in chosen} for name in (x, y))
     cells: dict[tuple[object, object], Any] = {}
     for row in chosen:
