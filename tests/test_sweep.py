@@ -204,10 +204,14 @@ def test_kernels_of_files_that_nobody_can_import_travel(tmp_path: Path) -> None:
     del sys.modules["neighbour"]
 
 
-def test_progress_counts_configurations() -> None:
+def test_progress_counts_configurations(tmp_path: Path) -> None:
     said: list[tuple[int, int]] = []
-    gs.sweep(scale, **{**TINY, "block": [32, 64, 64], "progress": lambda done, total: said.append((done, total))})
-    assert said == [(1, 2), (2, 2)]
+    asked = {**TINY, "folder": tmp_path, "progress": lambda done, total: said.append((done, total))}
+    gs.sweep(scale, **{**asked, "block": [32, 64, 64]})
+    assert said == [(0, 2), (1, 2), (2, 2)]
+    said.clear()
+    gs.sweep(scale, **{**asked, "block": [32, 64, 96]})
+    assert said == [(2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize(

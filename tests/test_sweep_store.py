@@ -215,7 +215,8 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
         rf"the sweep again: its {len(kept)} finished rows are kept",
         last,
     )
-    assert len(kept) == len(run.stdout.splitlines()) > 2
+    assert run.stdout.splitlines() == [f"{done} 60" for done in range(len(kept) + 1)]
+    assert len(kept) > 2
     assert (tmp_path / "rows.jsonl").read_bytes().endswith(b"\n")  # nothing of the row that had no room
     with start(tmp_path) as process:
         assert process.wait() == 0

@@ -56,7 +56,7 @@ def sweep(
         Address of a Dask scheduler or a ``distributed.Client``, to run there instead (``pip install
         'gpusim-des[cluster]'``).
     progress
-        Called with configurations done and configurations in all.
+        Called with configurations done and configurations in all, first with those that lie finished in the folder.
     axes
         ``grid`` and ``block`` (numbers, tuples, or texts such as ``"cdiv(n, block)"``), ``gpu``, ``sms`` (of a slice),
         ``registers`` (per thread), ``shared`` (dynamic, bytes per block), ``policy`` (of warp schedulers: ``"gto"``,
@@ -108,6 +108,8 @@ def sweep(
             if key not in records or records[key].get("again")
         }
         done = len(wanted) - len(tasks)
+        if progress is not None:
+            progress(done, len(wanted))
         for number, outcome in outcomes(kernel, tasks, workers, cluster):
             record = _record(keys[number], kernel.name, planned[number].columns, outcome)
             if kept is None:
