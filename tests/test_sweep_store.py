@@ -256,51 +256,6 @@ def test_ten_thousand_finished_rows_are_read_in_two_seconds(tmp_path: Path) -> N
     assert min(times) < 2
 
 
-CLUSTER = """
-import json, sys
-import gpusim_des as gs
-from tests.sweep_kernels import dies_at, scale
-
-if __name__ == "__main__":
-    from distributed import LocalCluster
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        asked = dict(gpu="tiny", grid="cdiv(n, block)", block=[32, 64, 2048], args={"n": [100, 200], "x": "f32[n]"})
-        there = gs.sweep(scale, **asked, cluster=cluster.scheduler_address, folder=sys.argv[2])
-        args = {"x": "f32[32]", "deadly": 3, "n": list(range(6))}
-        with cluster.get_client() as client:
-            deadly = gs.sweep(dies_at, gpu="tiny", grid=1, block=32, args=args, cluster=client)
-    here = gs.sweep(scale, **asked, workers=1)
-    failed = [(row["arg_n"], row["error"][:10]) for row in deadly.failed]
-    print(json.dumps([there.rows == here.rows, there.computed, len(there.failed), failed]))
-"""
-
-
-@pytest.mark.slow
-def test_a_dask_cluster_comes_to_the_same_rows(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
-    (tmp_path / "program.py").write_text(CLUSTER)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py"), "-", str(tmp_path / "rows")],
-        check=False, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=120,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    assert json.loads(run.stdout.splitlines()[-1]) == [True, 6, 2, [[3, "WorkerDied"]]]
-    assert len(finished(tmp_path / "rows")) == 6
-
-
-def test_a_cluster_that_is_not_there() -> None:
-    pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
-    with pytest.raises(gs.SweepError, match=r"cluster = 'nonsense://x': no scheduler answers there"):
-        gs.sweep(scale, **{**TINY, "block": [32, 64], "cluster": "nonsense://x"})
-
-
-def test_the_cluster_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(gs.SweepError, match=r"pip install 'gpusim-des\[cluster\]'"):
-        gs.sweep(scale, **{**TINY, "block": [32, 64], "cluster": "tcp://127.0.0.1:1"})
-
-
 def test_a_notebook_cell_travels() -> None:
     """A kernel whose source only Python's line cache knows."""
     import linecache  # noqa: PLC0415

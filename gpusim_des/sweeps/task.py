@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import pickle
+import platform
 import signal
 import sys
 import threading
@@ -12,11 +13,13 @@ import time
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from gpusim_des.errors import SimError
+from gpusim_des.errors import SimError, SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.results import kernel_row
 from gpusim_des.sweeps.configuration import Configuration, measure
+from gpusim_des.sweeps.fingerprint import simulator_digest
 from gpusim_des.sweeps.reach import reached, with_filename
+from gpusim_des.version import VERSION
 
 DIED = "WorkerDied: the process that ran it was killed, as one without enough memory is"
 """Error of a task whose process dies."""
@@ -59,6 +62,8 @@ def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
 def pack(kernel: KernelFunction) -> bytes:
     """Make a kernel travel: its functions by value, with their sources, which vectorization reads.
 
+    The simulator stays where it is; it must be the same there.
+
     Modules that it imports must be there where it goes.
     """
     import cloudpickle  # noqa: PLC0415 - parallel sweeps only
@@ -75,7 +80,7 @@ def pack(kernel: KernelFunction) -> bytes:
     finally:
         if mine:
             cloudpickle.unregister_pickle_by_value(module)
-    return pickle.dumps((sys.path, inner))
+    return pickle.dumps((simulator_digest(), sys.path, inner))
 
 
 def _is_package(name: str) -> bool:
@@ -84,8 +89,19 @@ def _is_package(name: str) -> bool:
 
 @lru_cache(maxsize=8)
 def unpack(data: bytes) -> KernelFunction:
-    """Make the kernel of it again; once in a process, so that it is compiled once."""
-    path, inner = pickle.loads(data)
+    """Make the kernel of it again; once in a process, so that it is compiled once.
+
+    Raises
+    ------
+    SweepError
+        If this process has another simulator than the one that asks: its results would not be the same.
+    """
+    digest, path, inner = pickle.loads(data)
+    if digest != simulator_digest():
+        raise SweepError(
+            f"the worker on {platform.node()} has another gpusim_des ({VERSION}, in {sys.prefix}) than this sweep: "
+            "install the same one there, and start its worker again"
+        )
     # A process that waited for work since an earlier sweep does not know where this kernel's neighbours are.
     sys.path += [folder for folder in path if folder not in sys.path]
     kind, function, names, files = pickle.loads(inner)
