@@ -67,6 +67,10 @@ def test_compare_refuses_other_files(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 2
     assert re.search(r"a\.json: not a result of gpusim_des", capsys.readouterr().err)
     assert main(["compare", str(tmp_path / "b.json"), str(tmp_path / "a.json")]) == 2
+    gone = str(tmp_path / "b.json")
+    assert capsys.readouterr().err == (
+        f"gpusim-des: there is no result {gone}: write one with gpusim-des run … --save {gone}, or with sim.save\n"
+    )
 
 
 def test_differences_by_hand() -> None:

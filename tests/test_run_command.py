@@ -62,19 +62,28 @@ def test_run_times_what_python_times(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report, saved = tmp_path / "new" / "report", tmp_path / "run.json.gz"
-    assert main([*ADD, *ADD_ARGS, "--report", str(report), "--save", str(saved)]) == 0
+    from tests.command_kernels import strided  # noqa: PLC0415 - the same kernel by its module's name
 
-    names = {"report.txt", "report.html", "result.json", "trace.json", "timeline.png", "stalls.png", "streams.png"}
-    assert {p.name for p in report.iterdir()} == names
-    assert all(
-        f"written: {report / name}" in capsys_text for capsys_text in [capsys.readouterr().out] for name in names
-    )
+    report, saved = tmp_path / "new" / "report", tmp_path / "run.json.gz"
+    assert main(["run", f"{KERNELS}:strided", "--gpu", "tiny", "--grid", "4", "--block", "64", "--arg", "a=f32[8192]",
+                 "c=f32[256]", "--report", str(report), "--save", str(saved)]) == 0  # fmt: skip
+
+    said = re.findall(r"^written: (.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(said) == sorted(map(str, [*report.iterdir(), saved]))
+    figures = {"streams.png", "bandwidth.png", "stalls.png", "line_stalls.png", "blocks.png", "active_warps.png"}
+    assert {p.name for p in report.iterdir()} == figures | {"report.txt", "report.html", "result.json", "trace.json.gz"}
     assert gs.load_result(report / "result.json") == gs.load_result(saved)
+
+    dev = gs.Device("tiny")
+    arrays = [dev.to_device(np.zeros(n, np.float32), name) for n, name in ((8192, "a"), (256, "c"))]
+    dev.forget_launches()
+    dev.launch(strided, 4, 64, *arrays)
+    advice = dev.simulate(detail="sm").advice()
+    assert "32 sectors" in str(advice[0])
     text = (report / "report.txt").read_text()
-    assert "c[i] = a[i] + b[i]" in text  # the source view
-    assert re.search(r"\n(Load|Store|Grid|Block|Kernel|.*%)", text)
-    assert re.search(r"global load sectors +50\n", text)
+    assert "\n\n" + "\n".join(map(str, advice)) + "\n\n" in text
+    assert "c[i] = a[32 * i]" in text  # the source view
+    assert re.search(r"global load sectors +256\n", text)
 
 
 def test_run_takes_a_sample_and_a_slice(capsys: pytest.CaptureFixture[str]) -> None:

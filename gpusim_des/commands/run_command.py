@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gpusim_des.commands.output import check_file, printable, writable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.errors import UsageError
+from gpusim_des.whole_file import whole_file
 
 if TYPE_CHECKING:
     from gpusim_des.functional.block_kernel import KernelFunction
@@ -169,25 +170,15 @@ def _measure(kernel: KernelFunction, configuration: Configuration, *, copies: bo
 
 
 def _report(done: Measured, folder: Path) -> list[Path]:
-    """Write everything about a run to a folder; returns the files."""
-    from gpusim_des import views  # noqa: PLC0415 - as above
-
+    """Write everything about a run to a folder: the report, the result and a text; returns the files."""
     sim = done.simulation
-    figures = {
-        "timeline.png": views.timeline(sim),
-        "stalls.png": views.stalls(sim),
-        "streams.png": views.stream_timeline(sim),
-    }
-    for name, axes in figures.items():
-        views.save(axes, folder / name)
+    files = sim.report(folder)
     sim.save(folder / "result.json")
-    sim.save_trace(folder / "trace.json")
-    sim.save_html(folder / "report.html")
     counters = f"{done.launch.counters.summary()}\n\n{done.launch.counters.access_table()}"
     advice = "\n".join(map(str, sim.advice())) or "nothing to mend that counters or times tell"
-    text = f"{summary(done)}\n\n{advice}\n\n{sim.source()}\n\n{counters}\n"
-    (folder / "report.txt").write_text(text, encoding="utf-8")
-    return [folder / name for name in ("report.txt", "report.html", "result.json", "trace.json", *figures)]
+    with whole_file(folder / "report.txt") as draft:
+        draft.write_text(f"{summary(done)}\n\n{advice}\n\n{sim.source()}\n\n{counters}\n", encoding="utf-8")
+    return [folder / "report.txt", *files, folder / "result.json"]
 
 
 def summary(done: Measured) -> str:
