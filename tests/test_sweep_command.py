@@ -64,12 +64,12 @@ def test_a_sweep_from_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_form_of_the_help_works(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = FORM.split("the file:\n", 1)[1].split("more axes", 1)[0]
-    text = text.replace('"h100-sxm"', '"h200-sxm"').replace("[4096, 65536]", "[409, 655]").replace("16384", "1638")
+    text = text.replace('"h100-sxm"', '"t4"').replace("[4096, 65536]", "[40, 65]").replace("16384", "1638")
     file.write_text(text)
     assert main(["sweep", str(file), "--out", str(file.with_name("rows")), "--workers", "1", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3 * 2 * 2 * 2 * 2
-    assert {row["gpu"] for row in rows} == {"tiny", "h200-sxm"}
+    assert {row["gpu"] for row in rows} == {"tiny", "t4"}
 
 
 def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
