@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import subprocess
 import sys
@@ -196,6 +197,34 @@ def test_keys_see_what_a_kernel_uses(kernel: str, file: str, before: str, after:
         keys.append(content("k", found))
         assert content("k", found) == keys[-1]
     assert keys[0] == keys[2] != keys[1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from . import part\n    y = part.g()",
+        "from .part import g\n    y = g()",
+        "import package.part\n    y = package.part.g()",
+        "from package import part\n    y = part.g()",
+        "def inner():\n        from .part import g as h\n        return h()\n    y = inner()",
+    ],
+)
+def test_keys_see_modules_of_a_package(statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = f"import gpusim_des as gs\n@gs.block_kernel\ndef k(blk):\n    {statement}\n    blk.compute(y)\n"
+    keys = []
+    for number, value in enumerate((1, 1, 2)):
+        folder = tmp_path / str(number) / "package"
+        folder.mkdir(parents=True)
+        for name, text in (("__init__", ""), ("kernels", kernel), ("part", f"def g():\n    return {value}\n")):
+            (folder / f"{name}.py").write_text(text)
+        for name in ("package", "package.kernels", "package.part"):
+            sys.modules.pop(name, None)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(str(folder.parent))
+            keys.append(content("k", importlib.import_module("package.kernels").k))
+    for name in ("package", "package.kernels", "package.part"):
+        sys.modules.pop(name, None)
+    assert keys[0] == keys[1] != keys[2]
 
 
 def test_keys_are_equal_in_every_process(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ class _Walk:
         self._code(function.__code__)
         self._all(function.__name__, "defaults", (function.__defaults__, function.__kwdefaults__))
         names = names_in(function.__code__)
-        for name, value in (*used(function), *imported(function.__code__)):
+        for name, value in (*used(function), *imported(function)):
             self._write(name)
             self.add(name, value, names)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dis
 import importlib
+import importlib.util
 from collections.abc import Iterator
 from contextlib import suppress
 from types import CodeType, FunctionType, ModuleType
@@ -53,18 +54,23 @@ def used(function: FunctionType) -> list[tuple[str, Any]]:
     return sorted(found.items(), key=lambda item: item[0])
 
 
-def imported(code: CodeType) -> list[tuple[str, ModuleType]]:
+def imported(function: FunctionType) -> list[tuple[str, ModuleType]]:
     """Modules that a function imports when it runs, sorted by name; they are imported now.
 
     >>> def function():
-    ...     import math
-    >>> imported(function.__code__)[0][0]
-    'math'
+    ...     from os import path
+    >>> [name for name, _ in imported(function)]
+    ['os']
     """
     found: dict[str, ModuleType] = {}
-    for name in _imports(code):
-        with suppress(ImportError):  # the kernel will say so
-            found[name] = importlib.import_module(name)
+    package = function.__globals__.get("__package__")
+    for written, names in _imports(function.__code__):
+        with suppress(ImportError, TypeError):  # the kernel will say so
+            name = importlib.util.resolve_name(written, package)
+            found[name] = module = importlib.import_module(name)
+            for each in names:
+                if not hasattr(module, each):  # a module of a package, or a mistake
+                    importlib.import_module(f"{name}.{each}")
     return sorted(found.items(), key=lambda item: item[0])
 
 
@@ -73,9 +79,16 @@ def names_in(code: CodeType) -> frozenset[str]:
     return frozenset(code.co_names).union(*map(names_in, _inner(code)))
 
 
-def _imports(code: CodeType) -> set[str]:
-    own = {str(step.argval) for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME" and step.argval}
-    return own.union(*map(_imports, _inner(code)))
+def _imports(code: CodeType) -> list[tuple[str, tuple[str, ...]]]:
+    """Import statements of a function: a module, with dots where it is relative, and the names that are taken of it."""
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    own = [
+        # How many dots, and the names, are what is loaded before.
+        ("." * steps[k - 2].argval + step.argval, tuple(steps[k - 1].argval or ()))
+        for k, step in enumerate(steps)
+        if step.opname == "IMPORT_NAME"
+    ]
+    return own + [each for inner in _inner(code) for each in _imports(inner)]
 
 
 def _inner(code: CodeType) -> list[CodeType]:
