@@ -208,8 +208,8 @@ def test_experiments_tell_how_many_are_left(
     assert main(["experiment", "all", "--out", str(tmp_path)]) == 0
     lines = said.getvalue().splitlines()
     assert lines[0] == "== first (1 of 2)"
-    assert re.fullmatch(r"experiments: 1 of 2 experiments \(50 %\), .* experiments/(s|min), .* left", lines[1])
-    assert re.fullmatch(r"experiments: 2 of 2 experiments \(100 %\), .* experiments/(s|min)", lines[3])
+    assert re.fullmatch(r"done: 1 of 2 experiments \(50 %\), .* experiments/(s|min), .* left", lines[1])
+    assert re.fullmatch(r"done: 2 of 2 experiments \(100 %\), .* experiments/(s|min)", lines[3])
 
 
 def test_validation_tells_how_many_points_are_left(
