@@ -145,7 +145,8 @@ def _experiment(options: argparse.Namespace) -> int:
         return 0
     names = experiment.list_experiments() if options.name == "all" else (options.name,)
     with writable(options.out), redirect_stdout(sys.stderr) if options.json else nullcontext():
-        results = experiment.run_several(names, options.out, gpu=options.gpu, quick=options.quick)
+        tell = Progress("done", "experiments", lines=True) if len(names) > 1 else None
+        results = experiment.run_several(names, options.out, gpu=options.gpu, quick=options.quick, progress=tell)
     if options.json:
         print(json.dumps(experiment.result_rows(results), indent=1))
     else:

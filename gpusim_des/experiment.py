@@ -121,9 +121,16 @@ def run(main: Main, out: Path | None = None, **options: Any) -> Comparison:
 
 
 def run_several(
-    names: Sequence[str], out: Path | None = None, *, gpu: str | None = None, quick: bool = False
+    names: Sequence[str],
+    out: Path | None = None,
+    *,
+    gpu: str | None = None,
+    quick: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Comparison | str]:
     """Run experiments one after another; of several, one that fails leaves its error's text and the others go on.
+
+    `progress` is called with experiments done and experiments in all, first with none.
 
     Raises
     ------
@@ -132,6 +139,8 @@ def run_several(
     """
     mains = {Path(name).stem: load(name).main for name in names}
     results: dict[str, Comparison | str] = {}
+    tell = progress or (lambda *_: None)
+    tell(0, len(mains))
     for number, (name, main) in enumerate(mains.items(), start=1):
         print(f"== {name} ({number} of {len(mains)})", file=sys.stderr, flush=True)
         try:
@@ -140,6 +149,7 @@ def run_several(
             if len(mains) == 1:
                 raise
             results[name] = f"{type(error).__name__}: {error}"
+        tell(number, len(mains))
     return results
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpusim_des.commands.output import PICTURES, check_file
 from gpusim_des.errors import LaunchError, ReadError
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; errors are told by `gpusim_des.cli.main`."""
     if options.plot is not None and options.sweep is None:
         raise LaunchError("--plot draws a sweep: say --sweep block, --sweep registers or --sweep shared")
+    if options.plot is not None:
+        check_file(options.plot, "--plot", PICTURES)
     read = next((name for name in ("ptxas", "cuobjdump", "profiler") if getattr(options, name) is not None), None)
     if read is not None and (options.sweep is not None or options.registers is not None):
         raise LaunchError(f"--{read} takes the registers from the file: leave out --sweep, --plot and --registers")

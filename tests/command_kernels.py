@@ -37,6 +37,12 @@ def races(blk, a):  # type: ignore[no-untyped-def]
     blk.store(a, blk.tx, blk.sload(tile, 63 - blk.tx))
 
 
+@gs.kernel
+def strided(t, a, c):  # type: ignore[no-untyped-def]
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    c[i] = a[32 * i]
+
+
 @gs.block_kernel
 def scale(blk, a, factor=3.0):  # type: ignore[no-untyped-def]
     i = blk.bx * blk.bdx + blk.tx

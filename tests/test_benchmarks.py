@@ -12,7 +12,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.timing.simulate import simulate
-from tests.benchmarks import checks, engines
+from tests.benchmarks import checks, engines, sweeps
 from tests.benchmarks.kernels import CASES, Case
 
 
@@ -48,6 +48,13 @@ def test_checks_are_measured_on_kernels_without_mistakes(capsys: pytest.CaptureF
     assert list(results) == [subject.name for subject in checks.SUBJECTS]
     assert all(seconds > 0 for times in results.values() for seconds in times.values())
     assert all(name in capsys.readouterr().out for name in list(results)[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="only Linux tells how long processes wait")
+def test_sweeps_keep_two_cores_busy() -> None:
+    """Asked: 1.7 times one core for 200 small configurations; tried again, since other work may run on the machine."""
+    assert any(sweeps.main(quick=False)["free"] >= 1.7 for _ in range(3))
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

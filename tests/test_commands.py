@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,10 @@ def test_compare_refuses_other_files(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["compare", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 2
     assert re.search(r"a\.json: not a result of gpusim_des", capsys.readouterr().err)
     assert main(["compare", str(tmp_path / "b.json"), str(tmp_path / "a.json")]) == 2
+    gone = str(tmp_path / "b.json")
+    assert capsys.readouterr().err == (
+        f"gpusim-des: there is no result {gone}: write one with gpusim-des run … --save {gone}, or with sim.save\n"
+    )
 
 
 def test_differences_by_hand() -> None:
@@ -166,27 +171,67 @@ class Terminal(io.StringIO):
 
 
 def test_progress_on_a_terminal() -> None:
-    times = iter([0.0, 0.1, 1.0, 1.05, 2.0, 4.0])
+    times = iter([50.0, 50.1, 51.0, 51.05, 52.0, 54.0])
     said = Terminal()
     with Progress("add", stream=said, clock=lambda: next(times)) as progress:
-        for done in (10, 100, 105, 200, 400):
-            progress(done, 400)
+        for done in (200, 210, 300, 305, 400, 600):
+            progress(done, 600)
     lines = said.getvalue().replace(CLEAR_LINE, "").split("\r")
     assert lines == [
-        "",  # nothing after 0.1 s, and nothing 0.05 s after an update
-        "add: 100 of 400 blocks (25 %), 100 blocks/s, 3 s left",
-        "add: 200 of 400 blocks (50 %), 100 blocks/s, 2 s left",
-        "add: 400 of 400 blocks (100 %), 100 blocks/s\n",
+        "",  # nothing after 0.1 s, and nothing 0.05 s after an update; 200 lay finished at the first call
+        "add: 300 of 600 blocks (50 %), 100 blocks/s, 3 s left",
+        "add: 400 of 600 blocks (67 %), 100 blocks/s, 2 s left",
+        "add: 600 of 600 blocks (100 %), 100 blocks/s\n",
     ]
+
+
+def test_progress_begins_again_with_the_next_kernel() -> None:
+    times = iter([0.0, 1.0, 9.0, 11.0])
+    said = Terminal()
+    with Progress("add", stream=said, clock=lambda: next(times)) as progress:
+        for kernel, done in (("a", 0), ("a", 100), ("b", 0), ("b", 50)):
+            progress.of_kernel(kernel, done, 100)
+    lines = said.getvalue().replace(CLEAR_LINE, "").split("\r")
+    assert lines == ["", "add: 100 of 100 blocks (100 %), 100 blocks/s",
+                     "add: 50 of 100 blocks (50 %), 25 blocks/s, 2 s left\n"]  # fmt: skip
+
+
+def test_experiments_tell_how_many_are_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gpusim_des.commands.progress.PATIENCE_S", 0)
+    monkeypatch.setattr("sys.stderr", said := Terminal())
+    monkeypatch.setattr("gpusim_des.experiment.list_experiments", lambda: ("first", "second"))
+    table = gs.compare(100, 99, name="Little's law")
+    script = types.SimpleNamespace(main=lambda out, quick: ([], table))
+    monkeypatch.setattr("gpusim_des.experiment.load", lambda name: script)
+    assert main(["experiment", "all", "--out", str(tmp_path)]) == 0
+    lines = said.getvalue().splitlines()
+    assert lines[0] == "== first (1 of 2)"
+    assert re.fullmatch(r"done: 1 of 2 experiments \(50 %\), .* experiments/(s|min), .* left", lines[1])
+    assert re.fullmatch(r"done: 2 of 2 experiments \(100 %\), .* experiments/(s|min)", lines[3])
+
+
+def test_validation_tells_how_many_points_are_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("gpusim_des.commands.progress.PATIENCE_S", 0)
+    monkeypatch.setattr("sys.stderr", said := Terminal())
+    targets = ["shared_latency_2070", "blocks_on_an_sm"]
+    assert main(["validate", *(word for name in targets for word in ("--target", name))]) == 0
+    lines = [line for line in said.getvalue().splitlines() if line.startswith("validation: ")]
+    assert [line.partition(" points")[0] for line in lines] == ["validation: 1 of 11", "validation: 11 of 11"]
 
 
 def test_progress_is_silent_elsewhere_and_for_short_work() -> None:
     log = io.StringIO()
     with Progress("add", stream=log) as progress:
+        progress(0, 2)
         progress(1, 2)
     assert log.getvalue() == ""
     terminal = Terminal()
     with Progress("add", stream=terminal) as progress:
+        progress(0, 2)
         progress(2, 2)
     assert terminal.getvalue() == ""
 

@@ -191,7 +191,8 @@ def test_a_trace_on_another_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("--threads 32 --ptxas EMPTY", r"a ptxas log without kernels"),
         ("--threads 32 --cuobjdump EMPTY", r"a dump without kernels"),
         ("--threads 32 --ptxas NOWHERE", r"No such file.*nowhere"),
-        ("--threads 32 --sweep block --plot NOWHERE/a.png", r"cannot write a.png: there is no folder .*nowhere"),
+        ("--threads 32 --sweep block --plot NOWHERE/a.png", r"--plot .*a\.png: there is no folder .*nowhere; create"),
+        ("--threads 32 --sweep block --plot a.foo", r"--plot a\.foo: the ending chooses the format: \.png, \.svg or"),
     ],
 )
 def test_mistakes_are_told(arguments: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,21 +64,31 @@ def test_run_times_what_python_times(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report, saved = tmp_path / "new" / "report", tmp_path / "run.json.gz"
-    assert main([*ADD, *ADD_ARGS, "--report", str(report), "--save", str(saved)]) == 0
+    from tests.command_kernels import strided  # noqa: PLC0415 - the same kernel by its module's name
 
-    names = {"report.txt", "report.html", "result.json", "trace.json", "timeline.png", "stalls.png", "streams.png"}
-    assert {p.name for p in report.iterdir()} == names
-    assert all(
-        f"written: {report / name}" in capsys_text for capsys_text in [capsys.readouterr().out] for name in names
-    )
+    report, saved = tmp_path / "new" / "report", tmp_path / "run.json.gz"
+    assert main(["run", f"{KERNELS}:strided", "--gpu", "tiny", "--grid", "4", "--block", "64", "--arg", "a=f32[8192]",
+                 "c=f32[256]", "--report", str(report), "--save", str(saved)]) == 0  # fmt: skip
+
+    said = re.findall(r"^written: (.*)$", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(said) == sorted(map(str, [*report.iterdir(), saved]))
+    figures = {
+        f"{name}.png"
+        for name in ("streams", "bandwidth", "stalls", "line_stalls", "blocks", "active_warps", "roofline")
+    }
+    assert {p.name for p in report.iterdir()} == figures | {"report.txt", "report.html", "result.json", "trace.json.gz"}
     assert gs.load_result(report / "result.json") == gs.load_result(saved)
+
+    dev = gs.Device("tiny")
+    arrays = [dev.to_device(np.zeros(n, np.float32), name) for n, name in ((8192, "a"), (256, "c"))]
+    dev.forget_launches()
+    dev.launch(strided, 4, 64, *arrays)
+    advice = dev.simulate(detail="sm").advice()
+    assert "32 sectors" in str(advice[0])
     text = (report / "report.txt").read_text()
-    assert "c[i] = a[i] + b[i]" in text  # the source view
-    found = gs.load_result(saved).advice()
-    assert [advice.check for advice in found] == ["short_kernel"]
-    assert "advice, worst first:\n" + "".join(f"- {advice}\n" for advice in found) in text
-    assert re.search(r"global load sectors +50\n", text)
+    assert "advice, worst first:\n" + "".join(f"- {found}\n" for found in advice) in text
+    assert "c[i] = a[32 * i]" in text  # the source view
+    assert re.search(r"global load sectors +256\n", text)
 
 
 def test_run_takes_a_sample_and_a_slice(capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,6 +152,8 @@ def test_races_are_told_behind_the_figures(capsys: pytest.CaptureFixture[str]) -
         ({9: "n"}, r"--arg 'n': write NAME=VALUE, for example n=1024"),
         ({9: "n="}, r"n has no value: write for example n=1024"),
         ({9: "m=200"}, r"kernel 'vector_add' has no argument 'm': known: a, b, c, n"),
+        ({9: "n=1e3"}, r"grid = 'cdiv\(n, block\)': n = 1000\.0 is no whole number; write for example n=1000\n"),
+        ({9: "n=2.5"}, r"grid = .*: n = 2\.5 is no whole number; write for example n=1024"),
         ({10: "a=f31[n]"}, r"a: there is no type 'f31': "),
         ({10: "a=f32[n]:noise"}, r"a = 'f32\[n\]:noise': 'noise' is no content of an array: zeros, ones, arange"),
         ({10: "a=f32[k]"}, r"size of a = 'k': 'k' is no argument that is a whole number"),
@@ -222,6 +234,8 @@ def test_every_form_of_the_help_is_read() -> None:
     made = make_arguments(specs)
     assert made["n"] == 1024
     assert made["n1"] == 1024
+    assert parse_argument("n", "1_024") == 1024
+    assert parse_argument("n", "-9_223_372_036_854_775_808") == -(2**63)
     assert made["n1"].dtype == np.int64
     assert made["m"] == 512
     assert made["x3"].shape == (1024,)

@@ -1,4 +1,4 @@
-"""Sweeps: axes, keys, rows that survive everything, and what fails."""
+"""Sweeps: axes, rows, tables, and what fails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import io
 import json
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +14,14 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
-from gpusim_des.gpu import load_gpu
-from gpusim_des.sweeps.configuration import Configuration
-from gpusim_des.sweeps.fingerprint import Fingerprints, kernel_parts
+from gpusim_des.sweeps.axes import DEFAULTS
 from gpusim_des.sweeps.kernel_file import load_module
 from tests.command_kernels import races
-from tests.sweep_kernels import dies_at, scale
+from tests.sweep_kernels import scale
 
 ROOT = Path(__file__).resolve().parent.parent
 TINY: dict[str, Any] = {"gpu": "tiny", "grid": "cdiv(n, block)", "args": {"n": 100, "x": "f32[n]:arange"}, "workers": 1}
+ONE: dict[str, Any] = {"gpu": "tiny", "grid": 4, "block": 32, "args": {"n": 64, "x": "f32[1024]"}, "workers": 1}
 
 
 def plain(table: gs.SweepTable) -> list[dict[str, Any]]:
@@ -53,24 +51,90 @@ def test_rows_hold_what_a_device_measures() -> None:
 
 
 def test_every_axis() -> None:
+    axes: dict[str, list[Any]] = {
+        "gpu": ["tiny", "h100-sxm"],
+        "sms": [None, 2],
+        "grid": [4, (2, 2)],
+        "block": [32, "n"],
+        "registers": [None, 40],
+        "shared": [0, 1024],
+        "policy": [None, "lrr"],
+        "caches": ["on", "off"],
+        "engine": ["auto", "simpy"],
+        "sample": [None, "auto"],
+    }
+    assert list(axes) == list(DEFAULTS)
+    table = {name: gs.sweep(scale, **{**ONE, name: several}) for name, several in axes.items()}
+    for name, several in axes.items():
+        assert [row[name] for row in table[name]] == ["2,2" if value == (2, 2) else value for value in several]
+        assert not table[name].failed
+    numbers = gs.sweep(scale, **{**ONE, "args": {"n": [32, 64], "x": np.zeros(1024, np.float32)}})
+    assert [(row["arg_n"], row["arg_x"]) for row in numbers] == [(32, "float32[1024]"), (64, "float32[1024]")]
+
+
+def test_rows_hold_what_was_asked_for_and_what_was_done() -> None:
+    table = gs.sweep(scale, **{**ONE, "gpu": "h100-sxm", "sms": [None, 2], "engine": ["auto", "simpy"]})
+    asked_and_done = [tuple(row[k] for k in ("sms", "engine", "simulated_sms", "played_engine")) for row in table]
+    assert asked_and_done == [
+        (None, "auto", 132, "simpy"),
+        (None, "simpy", 132, "simpy"),
+        (2, "auto", 2, "simpy"),
+        (2, "simpy", 2, "simpy"),
+    ]
+    figure = gs.views.heat_map(table.to_rows(), "sms", "engine")
+    assert [label.get_text() for label in figure.get_yticklabels()] == ["auto", "simpy"]
+
+
+def test_policies_and_parameters_are_those_of_a_changed_gpu() -> None:
+    asked = {**ONE, "block": 256, "args": {"n": 1024, "x": "f32[1024]"}}
     table = gs.sweep(
         scale,
-        gpu=["tiny", "h100-sxm"],
-        sms=[1, 2],
-        grid=[4, (2, 2)],
-        block=[32, "n"],
-        shared=[0, 1024],
-        engine="simpy",
-        args={"n": [32, 64], "x": np.zeros(1024, np.float32)},
-        workers=1,
+        **{**asked, "policy": [None, "gto", "lrr"], "sms": [None, 1]},
+        parameters={"fp32_latency_cycles": range(4, 45, 40), "dram_bandwidth": ["64 GB/s", "6 GB/s"]},
     )
-    assert len(table) == 2 * 2 * 2 * 2 * 2 * 2
-    assert not table.failed
-    assert {row["sms"] for row in table} == {1, 2}
-    assert {row["grid"] for row in table} == {4, "2,2"}
-    assert {row["arg_x"] for row in table} == {"float32[1024]"}
-    assert table.rows[0]["gpu"] == "tiny"
-    assert table.rows[-1]["gpu"] == "h100-sxm"
+    # The model's own policy, latency (4) and bandwidth (64 GB/s) are the same as those by name, and all its SMs are 2.
+    assert (len(table), table.computed) == (24, 16)
+    assert list(table.rows[0])[9:12] == ["sample", "gpu_fp32_latency_cycles", "gpu_dram_bandwidth"]
+    for row in table.rows[-8:]:
+        changes = {k: row[f"gpu_{k}"] for k in ("fp32_latency_cycles", "dram_bandwidth")}
+        gpu = gs.load_gpu("tiny").replace(scheduler_policy=row["policy"], **changes)
+        dev = gs.Device(gpu if row["sms"] is None else gpu.slice(sms=row["sms"]))
+        x = dev.to_device(np.zeros(1024, np.float32))
+        dev.forget_launches()
+        dev.launch(scale, 4, 256, x, 1024)
+        assert row["seconds"] == dev.simulate().kernels[0].seconds
+    assert len({row["seconds"] for row in table}) == 16
+
+
+def test_a_changed_gpu_shows_what_was_changed() -> None:
+    tiny = gs.load_gpu("tiny")
+    gpus = [tiny, *(tiny.replace(fp32_latency_cycles=cycles) for cycles in (5, 6))]
+    alike = [tiny.replace(title="mine", l2_bytes=size) for size in (2**20, 2**21)]
+    table = gs.sweep(scale, **{**ONE, "gpu": [*gpus, tiny.slice(sms=1), *alike]})
+    assert [row["gpu"] for row in table] == [
+        "tiny (l2_bytes=262144)",
+        "tiny (fp32_latency_cycles=5)",
+        "tiny (fp32_latency_cycles=6)",
+        "tiny (1 of 2 SMs)",
+        "tiny (l2_bytes=1048576)",
+        "tiny (l2_bytes=2097152)",
+    ]
+
+
+def test_ranges_and_arrays_are_axes() -> None:
+    table = gs.sweep(scale, **{**ONE, "block": range(32, 97, 32), "registers": np.array([32, 64])})
+    assert [(row["block"], row["registers"]) for row in table] == [(b, r) for b in (32, 64, 96) for r in (32, 64)]
+    listed = gs.sweep(scale, **{**ONE, "block": list(np.array([32, 64])), "grid": [(np.int64(2), 2)]})
+    assert json.loads(listed.to_json()) == listed.to_rows()
+    assert [(row["block"], row["grid"]) for row in listed] == [(32, "2,2"), (64, "2,2")]
+    numbers = gs.sweep(scale, **{**ONE, "args": {"n": range(3, 5), "x": np.zeros(1024, np.float32)}})
+    assert [(row["arg_n"], row["arg_x"]) for row in numbers] == [(3, "float32[1024]"), (4, "float32[1024]")]
+
+
+def test_no_figure_has_the_name_of_an_axis(tmp_path: Path) -> None:
+    gs.sweep(scale, **ONE, folder=tmp_path)
+    record = json.loads((tmp_path / "rows.jsonl").read_text())
+    assert record["result"].keys() & record["config"].keys() == set()
 
 
 def test_equal_configurations_are_measured_once() -> None:
@@ -100,7 +164,10 @@ def test_a_kernel_that_raises_is_a_row() -> None:
         blk.compute(10 // n)
 
     table = gs.sweep(divides, gpu="tiny", grid=1, block=32, args={"n": [0, 1]}, workers=1)
-    assert [row["error"] for row in table] == ["ZeroDivisionError: integer division or modulo by zero", ""]
+    line = divides.function.__code__.co_firstlineno + 2
+    reason = "ZeroDivisionError: integer division or modulo by zero"
+    assert [row["error"] for row in table] == [f"KernelError: divides in test_sweep.py, line {line}: {reason}", ""]
+    assert table.wrong == table.failed
 
 
 def test_a_kernel_that_races_says_so_in_its_row() -> None:
@@ -108,6 +175,11 @@ def test_a_kernel_that_races_says_so_in_its_row() -> None:
     assert [row["counted_races"] > 0 for row in table] == [False, True]
     assert "tile" in table.rows[0]["mistakes"]  # half of it is read, and was never written
     assert "tile" in table.rows[1]["mistakes"]
+    assert table.wrong == table.to_rows()
+    heads, *lines = str(table).splitlines()
+    assert heads.endswith("mistakes")
+    shown = [line[heads.index("mistakes") :] for line in lines]
+    assert shown == [row["mistakes"][:70].rstrip() for row in table]
 
 
 def test_processes_come_to_the_same_rows() -> None:
@@ -132,10 +204,14 @@ def test_kernels_of_files_that_nobody_can_import_travel(tmp_path: Path) -> None:
     del sys.modules["neighbour"]
 
 
-def test_progress_counts_configurations() -> None:
+def test_progress_counts_configurations(tmp_path: Path) -> None:
     said: list[tuple[int, int]] = []
-    gs.sweep(scale, **{**TINY, "block": [32, 64, 64], "progress": lambda done, total: said.append((done, total))})
-    assert said == [(1, 2), (2, 2)]
+    asked = {**TINY, "folder": tmp_path, "progress": lambda done, total: said.append((done, total))}
+    gs.sweep(scale, **{**asked, "block": [32, 64, 64]})
+    assert said == [(0, 2), (1, 2), (2, 2)]
+    said.clear()
+    gs.sweep(scale, **{**asked, "block": [32, 64, 96]})
+    assert said == [(2, 3), (3, 3)]
 
 
 @pytest.mark.parametrize(
@@ -145,10 +221,31 @@ def test_progress_counts_configurations() -> None:
         ({"grid": None}, gs.SweepError, r"grid is missing: a number, a tuple, an expression such as"),
         ({"block": []}, gs.SweepError, r"block = \[\]: an axis has at least one value"),
         ({"caches": "of"}, gs.SweepError, r"caches = 'of': possible are on, off"),
+        ({"policy": "fifo"}, gs.SweepError, r"policy = 'fifo': possible are gto, lrr, oldest"),
+        ({"parameters": {"l2_sizes": "1 MiB"}}, gs.SweepError, r"no parameter 'l2_sizes': did you mean 'l2_size'"),
+        ({"parameters": {"title": "a"}}, gs.SweepError, r"parameters: a GPU has no parameter 'title'"),
+        (
+            {"parameters": {"l2_size": "1 MiB", "l2_bytes": 2**20}},
+            gs.SweepError,
+            r"'l2_bytes' and 'l2_size' are two names of one thing: leave one out",
+        ),
+        (
+            {"parameters": {"scheduler_policy": "lrr"}, "policy": "gto"},
+            gs.SweepError,
+            r"'scheduler_policy' and 'policy' are two names",
+        ),
+        ({"parameters": {"sms": None}}, gs.SweepError, r"parameters\['sms'\] = None: a number, or a text such as"),
+        ({"registers": {32, 64}}, gs.SweepError, r"registers = \{.*\}: several values are a list, a range or an array"),
+        ({"registers": (32, 64)}, gs.SweepError, r"registers = \(32, 64\): several values are a list, \[32, 64\]"),
+        ({"block": np.ones((2, 2))}, gs.SweepError, r"(?s)block = array.*: several values are .* with one dimension"),
+        ({"block": range(0)}, gs.SweepError, r"block = range\(0, 0\): an axis has at least one value"),
+        ({"block": range(10**12)}, gs.SweepError, r"1,000,000,000,000 combinations"),
         ({"engine": "fast"}, gs.SweepError, r"engine = 'fast': possible are auto, simpy, compiled"),
         ({"registers": "many"}, gs.SweepError, r"registers = 'many': must be a whole number"),
         ({"gpu": "h10"}, gs.ModelError, r"no GPU model 'h10'"),
         ({"args": {"n": object()}}, gs.SweepError, r"arg n = <object .*: a number, a NumPy array"),
+        ({"args": {"n": 9, "x": "f32[n]", "m": 1}}, gs.UsageError, r"kernel 'scale' has no argument 'm': known: x, n"),
+        ({"args": {"n": 9}}, gs.UsageError, r"kernel 'scale' takes \(x, n\), and x is missing: give for example x="),
         ({"args": {"x": "f32[n]:noise"}}, gs.UsageError, r"'noise' is no content of an array"),
         ({"args": {"n": list(range(2000))}, "registers": list(range(1000))}, gs.SweepError, r"2,000,000 combinations"),
         ({"workers": 0}, gs.SweepError, r"workers = 0: a whole number of processes, at least 1"),
@@ -173,65 +270,3 @@ def test_tables_as_csv_and_json(tmp_path: Path) -> None:
     assert (
         json.loads(table.to_json(tmp_path / "t.json")) == json.loads((tmp_path / "t.json").read_text()) == plain(table)
     )
-
-
-# Keys ----------------------------------------------------------------------------------------------------------------
-
-
-def key(kernel: gs.ThreadKernel, **change: Any) -> str:
-    args = change.pop("args", {"n": 100, "x": np.zeros(100, np.float32)})
-    asked: dict[str, Any] = {"gpu": load_gpu("tiny"), "grid": 4, "block": 32, "args": args}
-    return Fingerprints(kernel).key(Configuration(**{**asked, **change}))
-
-
-def test_keys_depend_on_everything_that_a_result_depends_on() -> None:
-    same = key(scale)
-    assert key(scale) == same
-    assert key(scale, grid="cdiv(n, block)") == same
-    assert key(scale, gpu=replace(load_gpu("tiny"), source_notes=())) == same  # where numbers come from does not matter
-    other = [
-        key(scale, grid=5),
-        key(scale, block=64),
-        key(scale, registers=32),
-        key(scale, shared=16),
-        key(scale, caches="off"),
-        key(scale, engine="simpy"),
-        key(scale, sample="auto"),
-        key(scale, sms=1),
-        key(scale, gpu=load_gpu("tiny").replace(fp32_latency_cycles=5)),
-        key(scale, args={"n": 100, "x": np.ones(100, np.float32)}),
-        key(scale, args={"n": 100, "x": np.zeros(100, np.int32)}),
-        key(scale, args={"n": 100, "x": np.zeros((10, 10), np.float32)}),
-        key(scale, args={"n": 100.0, "x": np.zeros(100, np.float32)}),
-        key(scale, args={"n": 101, "x": np.zeros(100, np.float32)}),
-        key(dies_at),  # type: ignore[arg-type]
-    ]
-    assert len({same, *other}) == len(other) + 1
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("x[t.threadIdx.x] + C", "x[t.threadIdx.x] - C"),  # the kernel
-        ("return 2 * x", "return 3 * x"),  # its helper
-        ("C = 1", "C = 2"),  # a constant
-        ("TABLE = np.arange(4)", "TABLE = np.arange(5)"),
-        ("by=1", "by=2"),  # a default
-    ],
-)
-def test_keys_see_helpers_and_constants(before: str, after: str, tmp_path: Path) -> None:
-    source = (
-        "import numpy as np\nimport gpusim_des as gs\nC = 1\nTABLE = np.arange(4)\n"
-        "def helper(x, by=1):\n    return 2 * x * by\n"
-        "@gs.kernel\ndef k(t, x):\n    x[t.threadIdx.x] = helper(x[t.threadIdx.x] + C) * TABLE[0]\n"
-    )
-    assert before in source
-    parts = []
-    for number, text in enumerate((source, source.replace(before, after), source + "# a remark below\n")):
-        (tmp_path / f"k{number}.py").write_text(text)
-        parts.append(kernel_parts(load_module(tmp_path / f"k{number}.py").k))
-        sys.path.remove(str(tmp_path))
-        sys.path.append(str(tmp_path))
-    sys.path.remove(str(tmp_path))
-    assert parts[0] != parts[1]
-    assert parts[0] == parts[2]

@@ -16,7 +16,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.cli import main
-from gpusim_des.commands.sweep_command import FORM
+from gpusim_des.commands.sweep_command import FORM, MOST_TOLD
 
 KERNELS = Path(__file__).with_name("command_kernels.py")
 
@@ -64,12 +64,12 @@ def test_a_sweep_from_a_file(file: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_the_form_of_the_help_works(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = FORM.split("the file:\n", 1)[1].split("more axes", 1)[0]
-    text = text.replace('"h100-sxm"', '"h200-sxm"').replace("[4096, 65536]", "[409, 655]").replace("16384", "1638")
+    text = text.replace('"h100-sxm"', '"t4"').replace("[4096, 65536]", "[40, 65]").replace("16384", "1638")
     file.write_text(text)
     assert main(["sweep", str(file), "--out", str(file.with_name("rows")), "--workers", "1", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3 * 2 * 2 * 2 * 2
-    assert {row["gpu"] for row in rows} == {"tiny", "h200-sxm"}
+    assert {row["gpu"] for row in rows} == {"tiny", "t4"}
 
 
 def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,10 +90,18 @@ def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str])
         ("block = 64", "blok = 64", r"occupancy\.toml: unknown key 'blok': did you mean 'block'\?"),
         ("block = 64", "", r"occupancy\.toml: the key block is missing, for example block = \[64, 128, 256\]"),
         ("block = 64", "block = []", r"block = \[\]: an axis has at least one value"),
-        ("block = 64", "[block]\nx = 1", r"unknown key|\[block\] is a table"),
+        (
+            "block = 64",
+            "[block]\nx = 1",
+            r"occupancy\.toml: \[block\] is a table: block takes a value or a list of values",
+        ),
         ("block = 64", "block = 64 64", r"occupancy\.toml: not a TOML file"),
         ('"kernels.py:vector_add"', '"kernels.py:add"', r"'add' is not there: did you mean 'vector_add'"),
         ('"kernels.py:vector_add"', "5", r'kernel = 5: write kernel = "kernels\.py:vector_add"'),
+        ("n = 200", "n = 200\nm = 1", r"kernel 'vector_add' has no argument 'm': known: a, b, c, n"),
+        ('b = "f32[n]:random"', "", r"kernel 'vector_add' takes \(a, b, c, n\), and b is missing"),
+        ("[args]", "[parameters]\nl2 = 1\n[args]", r"parameters: a GPU has no parameter 'l2': did you mean"),
+        ("[args]", "parameters = 1\n[args]", r"parameters = 1: must be a table, \[parameters\]"),
         ("n = 200", "n = [[1]]", r"args\.n = \[\[1\]\]: a number, a text such as"),
         ("n = 200", "n = {x = 1}", r"args\.n = \{'x': 1\}: a number"),
         ('gpu = "tiny"', 'gpu = "tiny.toml"', r"there is no GPU model file '.*tiny\.toml'"),
@@ -117,13 +125,75 @@ def test_other_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(file), "--where", "gpu"]) == 2
     assert "--where 'gpu': write COLUMN=VALUE" in capsys.readouterr().err
     assert main(["sweep", str(file), "--workers", "1", "--plot", str(file.with_name("m.png")), "--x", "regs"]) == 2
-    assert re.search(r"--plot: no column 'regs': there are gpu, .*choose columns with --x", capsys.readouterr().err)
+    message = r"--plot: no column 'regs': there are gpu, .*, arg_c, error, .* and \d+ more; choose columns with --x"
+    assert re.search(message, capsys.readouterr().err)
 
 
-def test_all_fail(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("option", "name", "message"),
+    [
+        ("--plot", "m.foo", r"--plot .*m\.foo: the ending chooses the format: \.png, \.svg or \.pdf"),
+        ("--plot", "no/m.png", r"--plot .*m\.png: there is no folder .*no; create it first"),
+        ("--csv", "no/t.csv", r"--csv .*t\.csv: there is no folder .*no; create it first"),
+        ("--csv", ".", r"--csv .*: this is a folder; name a file in it"),
+    ],
+)
+def test_files_that_cannot_be_written_are_told_before_the_work(
+    option: str, name: str, message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", str(file), "--workers", "1", option, str(file.parent / name)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.search(message, said.err)
+    assert not file.with_name("occupancy-sweep").exists()
+
+
+def test_files_may_lie_in_the_folder_of_the_rows(file: Path) -> None:
+    file.write_text(FILE.replace("[32, 128]", "32").replace("[0, 8192]", "0"))
+    assert main(["sweep", str(file), "--workers", "1", "--csv", str(file.with_name("occupancy-sweep") / "t.csv")]) == 0
+    assert file.with_name("occupancy-sweep").joinpath("t.csv").exists()
+
+
+def test_a_sweep_of_which_nothing_can_be_launched_is_wrong_usage(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file.write_text(FILE.replace("registers = [32, 128]", "registers = 300"))
+    assert main(["sweep", str(file), "--workers", "1"]) == 2
+    said = capsys.readouterr()
+    assert "2 configurations, 2 of them failed" in said.out
+    assert re.fullmatch(r"gpusim-des: shared = 0 and 1 more row: LaunchError: .*300.*\n", said.err)
+    file.write_text(FILE.replace("registers = [32, 128]", "registers = [32, 300]"))
+    assert main(["sweep", str(file), "--workers", "1"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_wrong_kernel_is_exit_code_3(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(
+        'kernel = "kernels.py:without_guard"\ngpu = "tiny"\ngrid = [1, 2, 3]\nblock = 64\nargs.a = "f32[64]"'
+    )
     assert main(["sweep", str(file), "--workers", "1"]) == 3
-    assert "2 configurations, 2 of them failed" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "3 configurations, 2 of them failed; 3 measured now" in said.out
+    message = "BoundsError: without_guard: store to 'a' in line"
+    assert re.fullmatch(rf"gpusim-des: grid = 2: {message} .*\ngpusim-des: grid = 3: {message} .*\n", said.err)
+
+    file.write_text('kernel = "kernels.py:races"\ngpu = "tiny"\ngrid = [1, 2]\nblock = 64\nargs.a = "f32[64]"')
+    assert main(["sweep", str(file), "--workers", "1", "--json"]) == 3
+    said = capsys.readouterr()
+    assert re.match(r"gpusim-des: grid = 1: race on shared array tile\[63\]", said.err)
+    assert [row["error"] for row in json.loads(said.out)] == ["", ""]
+
+
+def test_what_is_wrong_is_told_once_and_not_without_end(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(
+        'kernel = "kernels.py:without_guard"\ngpu = "tiny"\ngrid = 2\nregisters = [32, 64]\n'
+        f'block = {[*range(64, 65 + MOST_TOLD)]}\nargs.a = "f32[64]"'
+    )
+    assert main(["sweep", str(file), "--workers", "1"]) == 3
+    heads = re.findall(r"^gpusim-des: (.*)$", capsys.readouterr().err, re.MULTILINE)
+    assert len(heads) == MOST_TOLD + 1
+    assert heads[0].startswith("block = 64, registers = 32 and 1 more row: BoundsError: without_guard: ")
+    assert heads[-1] == "1 more in the columns error and mistakes"
 
 
 # Heat map ------------------------------------------------------------------------------------------------------------
@@ -151,7 +221,7 @@ def test_cells_of_a_heat_map() -> None:
         ({"x": "regs"}, r"no column 'regs': there are gpu, registers, shared, seconds"),
         ({"where": None}, r"several rows have registers = 16 and shared = 4: choose one value"),
         ({"where": {"gpu": "v100"}}, r"no rows to draw where \{'gpu': 'v100'\}"),
-        ({"where": {"chip": "v100"}}, r"no rows to draw"),
+        ({"where": {"chip": "v100"}}, r"no column 'chip': there are gpu, registers, shared, seconds"),
         ({"rows": []}, r"no rows to draw"),
     ],
 )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gpusim_des.commands.output import printable
+from gpusim_des.errors import UsageError
 
 Row = dict[str, Any]
 
@@ -43,9 +44,7 @@ def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; errors are told by `gpusim_des.cli.main`."""
-    from gpusim_des.simulation import load_result  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
-
-    first, second = load_result(options.first).to_rows(), load_result(options.second).to_rows()
+    first, second = _rows(options.first), _rows(options.second)
     tables = [(names(a, b), differences(a, b)) for a, b in zip(first, second, strict=False)]
     if options.json:
         plain = [{"kernel": kernel, "figures": figures} for kernel, figures in tables]
@@ -59,6 +58,17 @@ def run(options: argparse.Namespace) -> int:
     if not tables:
         print("no kernel to compare")
     return 0
+
+
+def _rows(path: str) -> list[Row]:
+    from gpusim_des.simulation import load_result  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
+
+    try:
+        return load_result(path).to_rows()
+    except FileNotFoundError:
+        raise UsageError(
+            f"there is no result {path}: write one with gpusim-des run … --save {path}, or with sim.save"
+        ) from None
 
 
 def names(a: Row, b: Row) -> str:
@@ -78,13 +88,12 @@ def differences(a: Row, b: Row) -> list[Row]:
     [{'figure': 'cycles', 'first': 100, 'second': 150, 'difference': 0.5}, \
 {'figure': 'main_stall', 'first': 'wait', 'second': 'barrier', 'difference': None}]
     """
+    from gpusim_des.results import even  # noqa: PLC0415 - as above
+
+    a, b = even([a, b])
     rows = []
-    for figure in dict.fromkeys((*(f for f in LEAD if f in a or f in b), *a, *b)):
-        # A class of instructions that one of the kernels does not have at all was counted as 0.
-        counted = figure.startswith(
-            ("instructions_", "counted_instruction_mix_", "wavefronts_per_", "pipe_utilization_")
-        )
-        first, second = (row.get(figure, 0 if counted else None) for row in (a, b))
+    for figure in dict.fromkeys((*(f for f in LEAD if f in a), *a)):
+        first, second = a[figure], b[figure]
         if figure in ("name", "gpu", "start_fs", "end_fs"):
             continue
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (first, second))

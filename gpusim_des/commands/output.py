@@ -6,6 +6,44 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from gpusim_des.errors import UsageError
+
+PICTURES = ("", ".png", ".svg", ".pdf")
+"""Endings of figures; without one it is a PNG."""
+
+
+def check_file(path: Path, option: str, endings: Sequence[str] = (), made: Path | None = None) -> None:
+    """Refuse a name that cannot be written to before the work begins.
+
+    Parameters
+    ----------
+    path, option
+        The name, and which option gave it.
+    endings
+        Possible ones; any where none is given.
+    made
+        A folder that will be there in time.
+
+    Raises
+    ------
+    UsageError
+        If there is no such folder, a folder has this name, or the ending is another one.
+
+    Examples
+    --------
+    >>> check_file(Path("map.foo"), "--plot", PICTURES)
+    Traceback (most recent call last):
+        ...
+    gpusim_des.errors.UsageError: --plot map.foo: the ending chooses the format: .png, .svg or .pdf
+    """
+    if not (path.parent.is_dir() or path.parent == made):
+        raise UsageError(f"{option} {path}: there is no folder {path.parent}; create it first")
+    if path.is_dir():
+        raise UsageError(f"{option} {path}: this is a folder; name a file in it")
+    if endings and path.suffix not in endings:
+        *most, last = filter(None, endings)
+        raise UsageError(f"{option} {path}: the ending chooses the format: {', '.join(most)} or {last}")
+
 
 @contextmanager
 def writable(folder: Path, option: str = "--out") -> Iterator[None]:

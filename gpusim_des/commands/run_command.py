@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import traceback
-import warnings
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim_des.commands.output import printable, writable
+from gpusim_des.commands.output import check_file, printable, writable
 from gpusim_des.commands.progress import Progress
-from gpusim_des.errors import KernelError, SimError, UsageError
+from gpusim_des.errors import UsageError
+from gpusim_des.whole_file import whole_file
 
 if TYPE_CHECKING:
     from gpusim_des.functional.block_kernel import KernelFunction
@@ -111,8 +110,8 @@ def run(options: argparse.Namespace) -> int:
     kernel = load_kernel(options.kernel)
     configuration = configuration_of(options)
     with writable(options.report, "--report") if options.report else nullcontext():
-        if options.save and not options.save.parent.is_dir():
-            raise UsageError(f"--save {options.save}: there is no folder {options.save.parent}; create it first")
+        if options.save:
+            check_file(options.save, "--save", made=options.report)
         done = _measure(kernel, configuration, copies=options.copies)
         if options.save:
             done.simulation.save(options.save)
@@ -164,50 +163,23 @@ def sample_of(text: str | None) -> Any:
 
 def _measure(kernel: KernelFunction, configuration: Configuration, *, copies: bool) -> Measured:
     from gpusim_des.sweeps.configuration import measure  # noqa: PLC0415 - as above
-    from gpusim_des.sweeps.task import MISTAKES  # noqa: PLC0415
 
     with Progress(f"executing {kernel.name}") as executing, Progress(f"simulating {kernel.name}") as simulating:
-        try:
-            with warnings.catch_warnings():
-                for kind in MISTAKES:  # they are told at the end
-                    warnings.simplefilter("ignore", kind)
-                return measure(
-                    kernel,
-                    configuration,
-                    detail="sm",
-                    copies=copies,
-                    executing=executing,
-                    simulating=simulating.of_kernel,
-                )
-        except (SimError, OSError, MemoryError):
-            raise
-        except Exception as error:
-            mine = kernel.function.__code__.co_filename
-            line = next((f.lineno for f in traceback.extract_tb(error.__traceback__)[::-1] if f.filename == mine), None)
-            if line is None:  # not the kernel's
-                raise
-            raise KernelError(f"{kernel.name} in {mine}, line {line}: {type(error).__name__}: {error}") from error
+        return measure(
+            kernel, configuration, detail="sm", copies=copies, executing=executing, simulating=simulating.of_kernel
+        )
 
 
 def _report(done: Measured, folder: Path) -> list[Path]:
-    """Write everything about a run to a folder; returns the files."""
-    from gpusim_des import views  # noqa: PLC0415 - as above
-
+    """Write everything about a run to a folder: the report, the result and a text; returns the files."""
     sim = done.simulation
-    figures = {
-        "timeline.png": views.timeline(sim),
-        "stalls.png": views.stalls(sim),
-        "streams.png": views.stream_timeline(sim),
-    }
-    for name, axes in figures.items():
-        views.save(axes, folder / name)
+    files = sim.report(folder)
     sim.save(folder / "result.json")
-    sim.save_trace(folder / "trace.json")
-    sim.save_html(folder / "report.html")
     counters = f"{done.launch.counters.summary()}\n\n{done.launch.counters.access_table()}"
     text = f"{summary(done)}\n\n{advice(done)}\n\n{sim.source()}\n\n{counters}\n"
-    (folder / "report.txt").write_text(text, encoding="utf-8")
-    return [folder / name for name in ("report.txt", "report.html", "result.json", "trace.json", *figures)]
+    with whole_file(folder / "report.txt") as draft:
+        draft.write_text(text, encoding="utf-8")
+    return [folder / "report.txt", *files, folder / "result.json"]
 
 
 def summary(done: Measured) -> str:

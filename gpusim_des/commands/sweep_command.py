@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gpusim_des.commands.output import printable
+from gpusim_des.commands.output import PICTURES, check_file, printable
 from gpusim_des.commands.progress import Progress
+from gpusim_des.commands.run_command import WRONG_KERNEL
 from gpusim_des.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpusim_des.sweeps.table import SweepTable
+
+MOST_TOLD = 5
+"""Complaints about a kernel on standard error; rows have all."""
 
 FORM = """\
 the file:
@@ -22,10 +31,15 @@ the file:
   a = "f32[n]:random"
   b = "f32[n]:random"
   c = "f32[n]"
-more axes: sms (of a slice), caches ("on", "off"), engine, sample; [16, 16] inside of a list is a size in x and y
+more axes: sms (of a slice), policy (of warp schedulers: "gto", "lrr", "oldest"), caches ("on", "off"), engine, sample
+a table [parameters] changes the GPU, fp32_latency_cycles = [4, 6] or dram_bandwidth = "2 TB/s"; gpus --show NAME lists
+them; [16, 16] inside of a list is a size in x and y
 
 Every finished row is written to the folder at once. A sweep that was killed goes on where it was; rows of earlier
 sweeps in the same folder are used again where kernel, arguments, GPU and simulator are the same.
+
+exit codes: 0 done (rows of configurations that failed have their error), 2 wrong usage, or none could be measured,
+3 the kernel is wrong in some of them (an index out of bounds, a deadlock, a race, an exception)
 """
 
 
@@ -61,18 +75,24 @@ def add_sweep(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def run(options: argparse.Namespace) -> int:
     """Run the command; errors are told by `gpusim_des.cli.main`.
 
-    A configuration that fails has its error in its row: the exit code is 0, as long as one did not.
+    A configuration that fails has its error in its row, and the others go on. The exit code is 3 where the kernel is
+    wrong in any of them, as for `run`, and 2 where none could be measured; standard error says why.
     """
     from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
 
     where = _where(options.where)
-    asked = read_sweep_file(options.file)
     folder = options.out or options.file.with_name(f"{options.file.stem}-sweep")
+    if options.csv:
+        check_file(options.csv, "--csv", made=folder)
+    if options.plot:
+        check_file(options.plot, "--plot", PICTURES, made=folder)
+    asked = read_sweep_file(options.file)
     with Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
         table = sweep(
             asked.kernel,
             args=asked.args,
+            parameters=asked.parameters,
             folder=folder,
             workers=options.workers,
             cluster=options.cluster,
@@ -93,7 +113,21 @@ def run(options: argparse.Namespace) -> int:
         print(printable(str(table)))
         print(f"\n{len(table)} configurations{failed}; {table.computed} measured now")
         print("\n".join(f"written: {file}" for file in files))
-    return 3 if len(table.failed) == len(table) else 0
+    return _judged(table)
+
+
+def _judged(table: SweepTable) -> int:
+    """Say what is wrong with the kernel, or why nothing could be measured; returns the exit code."""
+    from gpusim_des.sweeps.table import complaints, varying  # noqa: PLC0415 - as above
+
+    code = WRONG_KERNEL if table.wrong else 2 if len(table.failed) == len(table) else 0
+    if code:
+        lines = complaints(table.wrong or table.failed, varying(table.rows))
+        for line in lines[:MOST_TOLD]:
+            print(f"gpusim-des: {printable(line)}", file=sys.stderr)
+        if len(lines) > MOST_TOLD:
+            print(f"gpusim-des: {len(lines) - MOST_TOLD} more in the columns error and mistakes", file=sys.stderr)
+    return code
 
 
 def _where(texts: list[str]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpusim_des.commands.progress import Progress
 from gpusim_des.errors import SimError
 from gpusim_des.whole_file import whole_file
 
@@ -61,9 +62,17 @@ def run(options: argparse.Namespace) -> int:
     if options.quick and not any(target.quick_points for target in targets):
         raise SimError(f"{', '.join(t.name for t in targets)}: no quick points; leave out --quick")
 
+    chosen = [target.quick_points if options.quick else target.points for target in targets]
+    total, done = sum(map(len, chosen)), 0
+    tell = Progress("validation", "points", lines=True)
+    tell(done, total)
+
     def progress(result: Result) -> None:
+        nonlocal done
         said = f"{result.target.name}: {len(result.outcomes)} points, {result.error:.1%} off, {result.seconds:.0f} s"
         print(said, file=sys.stderr, flush=True)
+        done += len(result.outcomes)
+        tell(done, total)
 
     if options.records:
         results = _earlier(options.records, {target.name for target in targets})

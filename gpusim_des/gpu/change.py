@@ -18,6 +18,9 @@ _KEYS_BY_NAME: dict[str, Key] = {
     **{key.field: key for key in ALL_KEYS if key.field},
 }
 
+PARAMETERS = {name: key.field for name, key in _KEYS_BY_NAME.items() if key.kind != "text"}
+"""Names of the parameters that `GPU.replace` changes → their fields; several names can mean one."""
+
 _SM_CLOCK = _KEYS_BY_NAME["sm_clock"]
 
 

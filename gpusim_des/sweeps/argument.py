@@ -28,6 +28,9 @@ DTYPES = {
 FILLS = ("zeros", "ones", "arange", "random", "random(SEED)", "empty", "a number")
 """What an array can hold."""
 
+LONGEST_NUMBER = 27
+"""Characters of a whole number; 64 bits need 20 and, in groups of three, six ``_`` between them."""
+
 _ARRAY = re.compile(r"(?P<dtype>\w+)\[(?P<shape>[^\[\]]+)\](?::(?P<fill>.+))?")
 _TYPED = re.compile(r"(?P<dtype>[a-z]\w*):(?P<value>[^:]+)")
 _SEED = re.compile(r"random\((\d{1,18})\)")
@@ -81,7 +84,7 @@ def parse_argument(name: str, text: str) -> ArraySpec | NDArray[Any] | Any:
 def _number(text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
-    if re.fullmatch(r"[+-]?[0-9]{1,20}", text):
+    if len(text) <= LONGEST_NUMBER and re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", text):
         return int(text)
     try:
         return float(text)
@@ -164,7 +167,7 @@ MOST_BYTES = 2**34
 
 def make_array(name: str, spec: ArraySpec, numbers: Mapping[str, Any]) -> NDArray[Any] | ArraySpec:
     """Make an array; raises `UsageError`. One of ``empty`` keeps its spec with plain sizes: the device makes it."""
-    shape = evaluate(spec.shape, {k: int(v) for k, v in numbers.items() if _is_whole(v)}, f"size of {name}")
+    shape = evaluate(spec.shape, numbers, f"size of {name}")
     if min(shape) < 1:
         raise UsageError(f"{name}: an array of sizes {shape}: each must be at least 1")
     dtype = np.dtype(spec.dtype)
@@ -182,10 +185,6 @@ def make_array(name: str, spec: ArraySpec, numbers: Mapping[str, Any]) -> NDArra
         return _random(dtype, shape, [zlib.crc32(name.encode()), int(seed[1]) if seed else 0])
     fill = {"zeros": 0, "ones": 1}.get(spec.fill)
     return np.full(shape, _cast(name, _number(spec.fill), spec.dtype) if fill is None else fill, dtype)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _random(dtype: np.dtype[Any], shape: tuple[int, ...], seed: list[int]) -> NDArray[Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from math import isfinite
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from gpusim_des.errors import SweepError
-from gpusim_des.gpu import GPU, load_gpu
+from gpusim_des.gpu import PARAMETERS, SCHEDULER_POLICIES, load_gpu
 from gpusim_des.gpu.schema import suggest
 from gpusim_des.sweeps.argument import ArraySpec, parse_argument
 from gpusim_des.sweeps.configuration import Configuration
+from gpusim_des.sweeps.expression import is_whole
+from gpusim_des.sweeps.gpu_label import gpu_labels
 from gpusim_des.timing.choice import Engine
 from gpusim_des.timing.simulate import Caches
 
@@ -26,11 +29,15 @@ DEFAULTS: dict[str, Any] = {
     "block": None,
     "registers": None,
     "shared": 0,
+    "policy": None,
     "caches": "on",
     "engine": "auto",
     "sample": None,
 }
-"""Axes beside the kernel's arguments, with what they are where nothing is said."""
+"""Axes beside parameters of the GPU and arguments of the kernel, with what they are where nothing is said."""
+
+CHOICES = {"policy": SCHEDULER_POLICIES, "caches": get_args(Caches), "engine": get_args(Engine)}
+"""Axes that have few values."""
 
 
 class Planned(NamedTuple):
@@ -40,20 +47,25 @@ class Planned(NamedTuple):
     configuration: Configuration
 
 
-def plan(axes: Mapping[str, Any], args: Mapping[str, Any]) -> list[Planned]:
+def plan(
+    axes: Mapping[str, Any], args: Mapping[str, Any], parameters: Mapping[str, Any] | None = None
+) -> list[Planned]:
     """Combine all axes, the last one varying fastest.
 
     Parameters
     ----------
     axes
-        By the names in `DEFAULTS`: a value, or a list of them.
+        By the names in `DEFAULTS`: a value, or a list, a range or an array of them.
     args
-        Arguments of the kernel, the same way; texts are read as the command line reads them.
+        Arguments of the kernel, the same way, but for arrays, which are arguments; texts are read as the command line
+        reads them.
+    parameters
+        Of the GPU, by the names that `GPU.replace` takes, a value or several.
 
     Raises
     ------
     SweepError
-        For a name that is no axis, an empty axis, no grid or block, or too many combinations.
+        For a name that is no axis or no parameter, an empty axis, no grid or block, or too many combinations.
     UsageError, ModelError
         For an argument or a GPU that cannot be read.
 
@@ -66,13 +78,16 @@ def plan(axes: Mapping[str, Any], args: Mapping[str, Any]) -> list[Planned]:
     unknown = next((name for name in axes if name not in DEFAULTS), None)
     if unknown is not None:
         raise SweepError(
-            f"a sweep has no axis {unknown!r}: {suggest(unknown, DEFAULTS)}; arguments of the kernel go to args"
+            f"a sweep has no axis {unknown!r}: {suggest(unknown, DEFAULTS)}; arguments of the kernel go to args, "
+            "parameters of the GPU to parameters"
         )
     chosen = {**DEFAULTS, **axes}
     for name in ("grid", "block"):
         if chosen[name] is None:
             raise SweepError(f"{name} is missing: a number, a tuple, an expression such as 'cdiv(n, block)', or a list")
+    _check_parameters(parameters or {}, chosen["policy"])
     values = {name: _values(name, value) for name, value in chosen.items()}
+    values |= {f"gpu_{name}": _values(f"parameters[{name!r}]", value) for name, value in (parameters or {}).items()}
     values |= {f"arg_{name}": _values(f"args[{name!r}]", value) for name, value in args.items()}
     combinations = 1
     for several in values.values():
@@ -81,16 +96,42 @@ def plan(axes: Mapping[str, Any], args: Mapping[str, Any]) -> list[Planned]:
         raise SweepError(
             f"{combinations:,} combinations: at most {MOST:,}; shorten some axes, or sweep one part at a time"
         )
-    read = [[(_shown(value), _read(name, value)) for value in several] for name, several in values.items()]
+    read = [_column(name, several) for name, several in values.items()]
     return [_planned(dict(zip(values, combination, strict=True))) for combination in product(*read)]
 
 
+def _check_parameters(parameters: Mapping[str, Any], policy: Any) -> None:
+    """Refuse names that are none, and two for one thing."""
+    fields: dict[str, str] = {} if policy is None else {"scheduler_policy": "policy"}
+    for name in parameters:
+        if name not in PARAMETERS:
+            raise SweepError(f"parameters: a GPU has no parameter {name!r}: {suggest(str(name), PARAMETERS)}")
+        if PARAMETERS[name] in fields:
+            raise SweepError(
+                f"parameters: {name!r} and {fields[PARAMETERS[name]]!r} are two names of one thing: leave one out"
+            )
+        fields[PARAMETERS[name]] = name
+
+
 def _values(name: str, value: Any) -> Sequence[Any]:
-    if not isinstance(value, list):
-        return [value]
-    if not value:
-        raise SweepError(f"{name} = []: an axis has at least one value")
-    return value
+    """All values of an axis: what is no list, range or array is one value."""
+    if isinstance(value, np.ndarray) and value.ndim == 1 and not name.startswith("args["):
+        value = value.tolist()
+    if isinstance(value, list | range):
+        if not value:
+            raise SweepError(f"{name} = {value!r}: an axis has at least one value")
+        return value
+    single = str | bytes | np.ndarray if name.startswith("args[") else str | tuple
+    if isinstance(value, Iterable) and not isinstance(value, single):
+        raise SweepError(f"{name} = {value!r}: several values are a list, a range or an array with one dimension")
+    return [value]
+
+
+def _column(name: str, several: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Values of an axis as rows show them, and as a configuration takes them."""
+    read = [_read(name, value) for value in several]
+    shown = gpu_labels(several, read) if name == "gpu" else map(_shown, several)
+    return list(zip(shown, read, strict=True))
 
 
 def _read(name: str, value: Any) -> Any:
@@ -99,12 +140,16 @@ def _read(name: str, value: Any) -> Any:
         return parse_argument(name.removeprefix("arg_"), value) if isinstance(value, str) else _plain(name, value)
     if name == "gpu":
         return load_gpu(value)
-    if name in ("caches", "engine") and value not in get_args(Caches if name == "caches" else Engine):
-        raise SweepError(
-            f"{name} = {value!r}: possible are {', '.join(get_args(Caches if name == 'caches' else Engine))}"
-        )
-    if name in ("registers", "shared", "sms") and not (value is None or _is_whole(value)):
+    if isinstance(value, np.generic):  # of an array: JSON knows Python's numbers only
+        value = value.item()
+    if isinstance(value, tuple) and name not in ("grid", "block") and not name.startswith("gpu_"):
+        raise SweepError(f"{name} = {value!r}: several values are a list, {list(value)!r}")
+    if name in CHOICES and value not in (*CHOICES[name], DEFAULTS[name]):
+        raise SweepError(f"{name} = {value!r}: possible are {', '.join(CHOICES[name])}")
+    if name in ("registers", "shared", "sms") and not is_whole(value) and value is not DEFAULTS[name]:
         raise SweepError(f"{name} = {value!r}: must be a whole number")
+    if name.startswith("gpu_") and not isinstance(value, str | int | float | tuple):
+        raise SweepError(f"parameters[{name.removeprefix('gpu_')!r}] = {value!r}: a number, or a text such as '3 TB/s'")
     return value
 
 
@@ -116,29 +161,23 @@ def _plain(name: str, value: Any) -> Any:
     )
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
 def _shown(value: Any) -> Any:
     """Value as a row has it: numbers and texts as they are, others as a text."""
-    if isinstance(value, GPU):
-        return value.title if value.changed or value.slice_of else value.name
     if isinstance(value, np.ndarray):
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, np.generic):
-        return value.item()
-    return (
-        value
-        if value is None or isinstance(value, str | int | float)
-        else ",".join(map(str, value))
-        if isinstance(value, tuple)
-        else str(value)
-    )
+        value = value.item()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    if value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value)):
+        return value
+    return str(value)  # JSON has no nan
 
 
 def _planned(chosen: Mapping[str, tuple[Any, Any]]) -> Planned:
     value = {name: read for name, (_, read) in chosen.items()}
     args = {name.removeprefix("arg_"): read for name, read in value.items() if name.startswith("arg_")}
+    parameters = {name.removeprefix("gpu_"): read for name, read in value.items() if name.startswith("gpu_")}
     rest = {name: value[name] for name in DEFAULTS}
-    return Planned({name: shown for name, (shown, _) in chosen.items()}, Configuration(args=args, **rest))
+    columns = {name: shown for name, (shown, _) in chosen.items()}
+    return Planned(columns, Configuration(args=args, parameters=parameters, **rest))

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import traceback
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpusim_des.device import Device
-from gpusim_des.errors import UsageError
+from gpusim_des.errors import (
+    BarrierWarning,
+    IndexOverflowWarning,
+    KernelError,
+    RaceWarning,
+    SimError,
+    UnwrittenReadWarning,
+    UsageError,
+)
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.sampling import SampleSize
 from gpusim_des.functional.watch import RaceCheck
@@ -23,6 +34,9 @@ from gpusim_des.sweeps.expression import evaluate
 from gpusim_des.timing.choice import Engine
 from gpusim_des.timing.probe import Detail
 from gpusim_des.timing.simulate import Caches
+
+MISTAKES = (RaceWarning, BarrierWarning, IndexOverflowWarning, UnwrittenReadWarning)
+"""Warnings of what a launch lists as its mistakes."""
 
 Size = str | DimLike
 """A grid or block: numbers, or an expression such as ``cdiv(n, block)``."""
@@ -38,6 +52,10 @@ class Configuration:
     args: Mapping[str, Any] = field(default_factory=dict)
     sms: int | None = None
     """SMs of a slice of the GPU; ``None``: all."""
+    policy: str | None = None
+    """Order in which warp schedulers choose; ``None``: as the GPU model has it."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the GPU that are changed, as for `GPU.replace`, before it is sliced."""
     registers: int | None = None
     shared: int = 0
     """Dynamic shared memory per block, bytes."""
@@ -46,6 +64,26 @@ class Configuration:
     sample: SampleSize | None = None
     races: RaceCheck = "shared"
     """Where to look for races between threads."""
+
+
+def chip_of(c: Configuration) -> GPU:
+    """Return the GPU of a configuration, changed and sliced.
+
+    Raises
+    ------
+    ModelError
+        For values that it cannot have.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> chip = chip_of(Configuration(load_gpu("tiny"), 1, 32, sms=1, policy="lrr", parameters={"fp32_lanes": 8}))
+    >>> chip.sms, chip.scheduler_policy, chip.pipe("fp32").lanes
+    (1, 'lrr', 8)
+    """
+    changes = {**c.parameters, **({} if c.policy is None else {"scheduler_policy": c.policy})}
+    gpu = c.gpu.replace(**changes) if changes else c.gpu
+    return gpu if c.sms is None else gpu.slice(sms=c.sms)
 
 
 class Measured(NamedTuple):
@@ -75,24 +113,28 @@ def shape_of(kernel: KernelFunction, c: Configuration) -> Shape:
     LaunchError
         For a grid or block outside the limits.
     """
-    unknown = next((name for name in c.args if name not in kernel.parameters), None)
+    check_arguments(kernel, c.args)
+    sizes = plain_numbers(c.args)
+    block = dim3(_size(c.block, sizes, "block"), "block", MAX_BLOCK)
+    sizes |= {"block_x": block.x, "block_y": block.y, "block_z": block.z, "block": block.size}
+    return Shape(dim3(_size(c.grid, sizes, "grid"), "grid", MAX_GRID), block)
+
+
+def check_arguments(kernel: KernelFunction, args: Mapping[str, Any]) -> None:
+    """Refuse names that are no arguments of the kernel, and arguments that are missing; raises `UsageError`."""
+    unknown = next((name for name in args if name not in kernel.parameters), None)
     if unknown is not None:
         raise UsageError(f"kernel {kernel.name!r} has no argument {unknown!r}: {suggest(unknown, kernel.parameters)}")
-    missing = [name for name in required(kernel) if name not in c.args]
+    missing = [name for name in required(kernel) if name not in args]
     if missing:
         raise UsageError(
             f"kernel {kernel.name!r} takes ({', '.join(kernel.parameters)}), and {', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing: give for example {missing[0]}=f32[1024]:random or "
             f"{missing[0]}=1024"
         )
-    numbers = plain_numbers(c.args)
-    sizes = {name: int(v) for name, v in numbers.items() if isinstance(v, int | np.integer) and not isinstance(v, bool)}
-    block = dim3(_size(c.block, sizes, "block"), "block", MAX_BLOCK)
-    sizes |= {"block_x": block.x, "block_y": block.y, "block_z": block.z, "block": block.size}
-    return Shape(dim3(_size(c.grid, sizes, "grid"), "grid", MAX_GRID), block)
 
 
-def _size(size: Size, names: Mapping[str, int], what: str) -> DimLike:
+def _size(size: Size, names: Mapping[str, object], what: str) -> DimLike:
     return evaluate(size, names, what) if isinstance(size, str) else size
 
 
@@ -106,6 +148,8 @@ def measure(
     simulating: Callable[[str, int, int], None] | None = None,
 ) -> Measured:
     """Run and time a configuration on a device of its own; caches are cold.
+
+    The launch lists the kernel's mistakes, such as races; nothing warns of them.
 
     Parameters
     ----------
@@ -121,26 +165,39 @@ def measure(
     Raises
     ------
     SimError
-        As `Device.launch` and `Device.simulate`.
+        As `Device.launch` and `Device.simulate`; a `KernelError` for an exception of the kernel's own code as well.
     """
     shape = shape_of(kernel, c)
-    dev = Device(c.gpu if c.sms is None else c.gpu.slice(sms=c.sms))
+    dev = Device(chip_of(c))
     placed = {name: _place(dev, name, value) for name, value in make_arguments(c.args).items()}
     if not copies:
         dev.forget_launches()
     # The kernel takes its arguments by position; a parameter with a default may be left out at the end only.
     values = kernel_arguments(kernel, placed)
-    launch = dev.launch(
-        kernel,
-        shape.grid,
-        shape.block,
-        *values,
-        registers=c.registers,
-        dynamic_shared=c.shared,
-        sample=c.sample,
-        races=c.races,
-        progress=executing,
-    )
+    try:
+        with warnings.catch_warnings():
+            for kind in MISTAKES:
+                warnings.simplefilter("ignore", kind)
+            launch = dev.launch(
+                kernel,
+                shape.grid,
+                shape.block,
+                *values,
+                registers=c.registers,
+                dynamic_shared=c.shared,
+                sample=c.sample,
+                races=c.races,
+                progress=executing,
+            )
+    except (SimError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        mine = kernel.function.__code__.co_filename
+        line = next((f.lineno for f in traceback.extract_tb(error.__traceback__)[::-1] if f.filename == mine), None)
+        if line is None:  # not the kernel's
+            raise
+        where = f"{kernel.name} in {Path(mine).name}, line {line}"
+        raise KernelError(f"{where}: {type(error).__name__}: {error}") from error
     return Measured(launch, dev.simulate(engine=c.engine, caches=c.caches, detail=detail, progress=simulating))
 
 

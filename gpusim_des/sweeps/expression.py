@@ -9,6 +9,9 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TypeGuard
+
+import numpy as np
 
 from gpusim_des.errors import UsageError
 from gpusim_des.gpu.schema import suggest
@@ -29,6 +32,15 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 }
 
 _FUNCTIONS: dict[str, Callable[..., int]] = {"cdiv": cdiv, "min": min, "max": max}
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Tell whether a value is a whole number, Python's or NumPy's.
+
+    >>> is_whole(np.int32(5)), is_whole(True), is_whole(5.0)
+    (True, False, False)
+    """
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def evaluate(text: str, names: Mapping[str, object], where: str) -> tuple[int, ...]:
@@ -64,10 +76,9 @@ cdiv(a, b), min and max
             f"{where} = {text[:LONGEST]!r}: not an expression; write for example 64, 16,16 or cdiv(n, block)"
         )
     parts = tree.elts if isinstance(tree, ast.Tuple) else [tree]
-    known = {k: int(v) for k, v in names.items() if isinstance(v, int) and not isinstance(v, bool)}
 
     def value(node: ast.expr) -> int:
-        number = _value(node, known, f"{where} = {text!r}", value)
+        number = _value(node, names, f"{where} = {text!r}", value)
         if abs(number) > LARGEST:
             raise UsageError(f"{where} = {text!r}: {ast.unparse(node)} is beyond 64 bits")
         return number
@@ -88,15 +99,12 @@ def _parsed(text: str) -> ast.expr | None:
         return None
 
 
-def _value(node: ast.expr, names: Mapping[str, int], where: str, value: Callable[[ast.expr], int]) -> int:
+def _value(node: ast.expr, names: Mapping[str, object], where: str, value: Callable[[ast.expr], int]) -> int:
     match node:
         case ast.Constant(value=int() as number) if not isinstance(number, bool):
             return number
-        case ast.Name(id=name) if name in names:
-            return names[name]
         case ast.Name(id=name):
-            hint = suggest(name, sorted(names)) if names else "no argument is a whole number"
-            raise UsageError(f"{where}: {name!r} is no argument that is a whole number: {hint}")
+            return _named(name, names, where)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](value(left), value(right))
         case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -107,3 +115,15 @@ def _value(node: ast.expr, names: Mapping[str, int], where: str, value: Callable
         f"{where}: {ast.unparse(node)!r} is not possible here: use whole numbers, names, + - * // %, cdiv(a, b), min "
         "and max"
     )
+
+
+def _named(name: str, names: Mapping[str, object], where: str) -> int:
+    value = names.get(name)
+    if is_whole(value):
+        return int(value)
+    if name in names:
+        example = f"{value:.0f}" if isinstance(value, float) and value.is_integer() else "1024"
+        raise UsageError(f"{where}: {name} = {value!r} is no whole number; write for example {name}={example}")
+    known = sorted(k for k, v in names.items() if is_whole(v))
+    hint = suggest(name, known) if known else "no argument is a whole number"
+    raise UsageError(f"{where}: {name!r} is no argument that is a whole number: {hint}")

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import inspect
 import json
 from functools import cache
 from pathlib import Path
-from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,8 @@ import numpy as np
 from gpusim_des.errors import SimError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.gpu import GPU
-from gpusim_des.sweeps.configuration import Configuration, shape_of
-from gpusim_des.sweeps.reach import reached
+from gpusim_des.sweeps.configuration import Configuration, chip_of, shape_of
+from gpusim_des.sweeps.content import array_parts, content
 from gpusim_des.version import VERSION
 
 
@@ -50,6 +48,11 @@ def simulator_digest() -> str:
 class Fingerprints:
     """Keys of the configurations of one kernel; what many of them share is hashed once.
 
+    Raises
+    ------
+    SweepError
+        For a kernel that uses an object by name of which nothing tells whether it is the same next time.
+
     Examples
     --------
     >>> import gpusim_des as gs
@@ -66,8 +69,8 @@ class Fingerprints:
 
     def __init__(self, kernel: KernelFunction) -> None:
         self._kernel = kernel
-        self._kernel_digest = digest(type(kernel).__name__, *kernel_parts(kernel))
-        self._gpus: dict[int, tuple[GPU, str]] = {}
+        self._kernel_digest = content(kernel.name, kernel)
+        self._gpus: dict[tuple[Any, ...], tuple[GPU, str]] = {}
         self._values: dict[int, tuple[Any, str]] = {}
 
     def key(self, c: Configuration) -> str:
@@ -78,52 +81,24 @@ class Fingerprints:
         except SimError:  # its error is its result, and depends on what was written
             sizes = [repr(c.grid), repr(c.block)]
         args = [[name, self._value(c.args[name])] for name in sorted(c.args)]
-        policy = [c.sms, c.registers, c.shared, c.caches, c.engine, c.sample]
-        return digest(simulator_digest(), self._kernel_digest, self._gpu(c.gpu), json.dumps([sizes, args, policy]))
+        more = [c.registers, c.shared, c.caches, c.engine, c.sample]
+        return digest(simulator_digest(), self._kernel_digest, self._chip(c), json.dumps([sizes, args, more]))
 
-    def _gpu(self, gpu: GPU) -> str:
-        if id(gpu) not in self._gpus:
+    def _chip(self, c: Configuration) -> str:
+        written = id(c.gpu), c.sms, c.policy, *c.parameters.items()
+        if written not in self._gpus:
+            try:
+                changes, gpu = "", chip_of(c)
+            except SimError:  # as above
+                changes, gpu = repr(written[1:]), c.gpu
             numbers = {f.name: repr(getattr(gpu, f.name)) for f in dataclasses.fields(gpu) if f.compare}
-            self._gpus[id(gpu)] = gpu, digest(json.dumps(numbers, sort_keys=True))  # held, so that the id stays its own
-        return self._gpus[id(gpu)][1]
+            # The GPU is held, so that the id stays its own.
+            self._gpus[written] = c.gpu, digest(changes, json.dumps(numbers, sort_keys=True))
+        return self._gpus[written][1]
 
     def _value(self, value: Any) -> str:
         if isinstance(value, np.ndarray):
             if id(value) not in self._values:
-                self._values[id(value)] = value, digest(*value_parts(value))
+                self._values[id(value)] = value, digest(*array_parts(value))
             return self._values[id(value)][1]
         return f"{type(value).__name__} {value!r}"
-
-
-def value_parts(value: np.ndarray[Any, Any]) -> tuple[str | bytes, ...]:
-    """What an array is, down to its bytes."""
-    return str(value.dtype), str(value.shape), np.ascontiguousarray(value).tobytes()
-
-
-def kernel_parts(kernel: KernelFunction) -> list[str | bytes]:
-    """Source of a kernel, and the sources and values of what it uses by name; what they use in turn as well."""
-    parts: list[str | bytes] = []
-    for name, value in reached(kernel.function):  # type: ignore[arg-type]
-        parts.append(name)
-        if isinstance(value, FunctionType):
-            parts += [_source(value), repr(value.__defaults__), repr(value.__kwdefaults__)]
-        else:
-            parts += _constant(value)
-    return parts
-
-
-def _source(function: FunctionType) -> str:
-    try:
-        return inspect.getsource(function)
-    except (OSError, TypeError):
-        return f"{function.__code__.co_code!r} {function.__code__.co_consts!r}"
-
-
-def _constant(value: Any) -> list[str | bytes]:
-    if isinstance(value, np.ndarray):
-        return list(value_parts(value))
-    if isinstance(value, ModuleType):  # of other packages: their versions are the user's to keep
-        return [value.__name__]
-    if isinstance(value, type) or callable(value):
-        return [f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"]
-    return [type(value).__name__, repr(value)]

@@ -12,6 +12,7 @@ from typing import Any
 from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.sweeps.axes import plan
+from gpusim_des.sweeps.configuration import check_arguments
 from gpusim_des.sweeps.fingerprint import Fingerprints
 from gpusim_des.sweeps.pool import outcomes
 from gpusim_des.sweeps.store import Record, RowStore
@@ -23,13 +24,14 @@ def sweep(
     kernel: KernelFunction,
     *,
     args: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, Any] | None = None,
     folder: str | PathLike[str] | None = None,
     workers: int | None = None,
     cluster: Any = None,
     progress: Callable[[int, int], None] | None = None,
     **axes: Any,
 ) -> SweepTable:
-    """Measure a kernel in many configurations: a list is an axis, and all axes are combined.
+    """Measure a kernel in many configurations: a list, a range or an array is an axis, and all axes are combined.
 
     Each configuration is run and timed alone, with cold caches, on a device of its own; equal ones are measured once.
 
@@ -40,34 +42,40 @@ def sweep(
     args
         Its arguments by name: numbers, NumPy arrays, texts such as ``"f32[n]:random"`` (see ``gpusim-des run --help``),
         or lists of them.
+    parameters
+        Parameters of the GPU that are changed, by the names that `GPU.replace` takes: ``{"dram_bandwidth": ["2 TB/s",
+        "3 TB/s"], "fp32_latency_cycles": range(4, 8)}``. They are those of the whole GPU; `sms` takes a share of it.
     folder
         Where finished rows are kept, each as soon as it is done. A sweep that was killed goes on from there, and a
-        larger one measures only what is not there. Rows are found again as long as kernel, arguments, GPU model and
-        simulator are the same. Without it nothing is written.
+        larger one measures only what is not there. Rows are found again as long as the kernel and all that it uses by
+        name (helpers, neighbour files, constants, classes), arguments, GPU model and simulator are the same. Without
+        it nothing is written.
     workers
         Processes; all cores where not given, 1 for this process alone, which a kernel that crashes takes with it.
     cluster
         Address of a Dask scheduler or a ``distributed.Client``, to run there instead (``pip install
         'gpusim-des[cluster]'``).
     progress
-        Called with configurations done and configurations in all.
+        Called with configurations done and configurations in all, first with those that lie finished in the folder.
     axes
         ``grid`` and ``block`` (numbers, tuples, or texts such as ``"cdiv(n, block)"``), ``gpu``, ``sms`` (of a slice),
-        ``registers`` (per thread), ``shared`` (dynamic, bytes per block), ``caches``, ``engine`` and ``sample``.
+        ``registers`` (per thread), ``shared`` (dynamic, bytes per block), ``policy`` (of warp schedulers: ``"gto"``,
+        ``"lrr"`` or ``"oldest"``), ``caches``, ``engine`` and ``sample``.
 
     Returns
     -------
     SweepTable
         A row for each combination, in the order ``gpu``, ``sms``, ``grid``, ``block``, ``registers``, ``shared``,
-        ``caches``, ``engine``, ``sample``, arguments, the last varying fastest. A configuration that fails
-        has its ``error``.
+        ``policy``, ``caches``, ``engine``, ``sample``, parameters (columns ``gpu_…``), arguments (``arg_…``), the last
+        varying fastest. A configuration that fails has its ``error``.
 
     Raises
     ------
     SweepError
-        For an axis that is unknown or empty, a folder that another sweep uses, a disk that is full.
+        For an axis that is unknown or empty, a folder that another sweep uses, a disk that is full, a kernel that uses
+        an object of which nothing tells whether it is the same next time (a lock, an open file).
     UsageError, ModelError
-        For arguments or GPUs that cannot be read.
+        For arguments or GPUs that cannot be read, names that are no arguments of the kernel, and missing ones.
 
     Examples
     --------
@@ -84,7 +92,8 @@ def sweep(
     """
     if not isinstance(kernel, KernelFunction):
         raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
-    planned = plan(axes, args or {})
+    planned = plan(axes, args or {}, parameters)
+    check_arguments(kernel, args or {})
     fingerprints = Fingerprints(kernel)
     keys = [fingerprints.key(p.configuration) for p in planned]
     store = nullcontext(None) if folder is None else RowStore(Path(folder))
@@ -99,6 +108,8 @@ def sweep(
             if key not in records or records[key].get("again")
         }
         done = len(wanted) - len(tasks)
+        if progress is not None:
+            progress(done, len(wanted))
         for number, outcome in outcomes(kernel, tasks, workers, cluster):
             record = _record(keys[number], kernel.name, planned[number].columns, outcome)
             if kept is None:

@@ -17,7 +17,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-KEYS = ("kernel", *DEFAULTS, "args")
+KEYS = ("kernel", *DEFAULTS, "parameters", "args")
 
 
 class SweepFile(NamedTuple):
@@ -26,6 +26,7 @@ class SweepFile(NamedTuple):
     kernel: KernelFunction
     axes: dict[str, Any]
     args: dict[str, Any]
+    parameters: dict[str, Any]
 
 
 def read_sweep_file(path: Path) -> SweepFile:
@@ -45,19 +46,23 @@ def read_sweep_file(path: Path) -> SweepFile:
     unknown = next((key for key in document if key not in KEYS), None)
     if unknown is not None:
         raise UsageError(
-            f"{path}: unknown key {unknown!r}: {suggest(unknown, KEYS)}; arguments of the kernel go to [args]"
+            f"{path}: unknown key {unknown!r}: {suggest(unknown, KEYS)}; arguments of the kernel go to [args], "
+            "parameters of the GPU to [parameters]"
         )
     for key in ("kernel", "grid", "block"):
         if key not in document:
             raise UsageError(f"{path}: the key {key} is missing, for example {_EXAMPLES[key]}")
-    kernel, args = document.pop("kernel"), document.pop("args", {})
+    kernel = document.pop("kernel")
+    tables = {name: document.pop(name, {}) for name in ("args", "parameters")}
     if not isinstance(kernel, str):
         raise UsageError(f"{path}: kernel = {kernel!r}: write {_EXAMPLES['kernel']}")
-    if not isinstance(args, dict):
-        raise UsageError(f"{path}: args = {args!r}: must be a table, [args]")
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise UsageError(f"{path}: {name} = {table!r}: must be a table, [{name}]")
     axes = {name: _axis(name, value, path) for name, value in document.items()}
-    args = {name: _argument(name, value, path) for name, value in args.items()}
-    return SweepFile(load_kernel(kernel, path.parent), axes, args)
+    args = {name: _argument(name, value, path) for name, value in tables["args"].items()}
+    parameters = {name: _axis(name, value, path) for name, value in tables["parameters"].items()}
+    return SweepFile(load_kernel(kernel, path.parent), axes, args, parameters)
 
 
 _EXAMPLES = {

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from gpusim_des.errors import KernelError
 from gpusim_des.results import Row, even
 from gpusim_des.whole_file import whole_file
 
@@ -40,6 +41,16 @@ class SweepTable:
     def failed(self) -> list[Row]:
         """Rows of configurations that could not be measured; ``error`` says why."""
         return [row for row in self.rows if row["error"]]
+
+    @property
+    def wrong(self) -> list[Row]:
+        """Rows in which the kernel is wrong: an ``error`` of its own (out of bounds), or ``mistakes`` (a race).
+
+        >>> rows = {"n": 1, "error": "BoundsError: …"}, {"n": 2, "error": "LaunchError: …"}, {"n": 3, "error": ""}
+        >>> [row["n"] for row in SweepTable(rows, computed=3).wrong]
+        [1]
+        """
+        return [row for row in self.rows if row["error"].partition(":")[0] in KERNEL_ERRORS or row.get("mistakes")]
 
     def best(self, figure: str = "seconds") -> Row:
         """Row with the least value of a figure.
@@ -80,27 +91,62 @@ class SweepTable:
         return summary(self.rows)
 
 
-SHOWN = ("seconds", "achieved_occupancy", "main_stall", "error")
+def _family(kind: type) -> set[str]:
+    return {kind.__name__}.union(*map(_family, kind.__subclasses__()))
+
+
+KERNEL_ERRORS = _family(KernelError)
+"""Names with which errors of a kernel begin."""
+
+SHOWN = ("seconds", "achieved_occupancy", "main_stall")
 """Figures of the printed table, beside what was varied."""
+
+COMPLAINTS = ("error", "mistakes")
+"""Columns of the printed table where a row has any."""
 
 
 def summary(rows: tuple[Row, ...]) -> str:
     """Readable table: what varies, time, occupancy, main stall and errors."""
-    columns = list(rows[0])
-    axes = columns[: columns.index("error")]
-    varying = [name for name in axes if len({str(row[name]) for row in rows if row[name] is not None}) > 1]
-    shown = [*varying, *(name for name in SHOWN if name != "error" or any(row["error"] for row in rows))]
+    shown = [*varying(rows), *SHOWN, *(name for name in COMPLAINTS if any(row.get(name) for row in rows))]
     cells = [[_cell(name, row.get(name)) for name in shown] for row in rows]
     widths = [max(len(name), *(len(line[k]) for line in cells)) for k, name in enumerate(shown)]
     lines = [shown, *cells]
     return "\n".join("  ".join(f"{c:<{w}}" for c, w in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
+def varying(rows: Sequence[Row]) -> list[str]:
+    """Columns of what was varied.
+
+    >>> varying([{"gpu": "tiny", "n": 1, "error": ""}, {"gpu": "tiny", "n": 2, "error": "no"}])
+    ['n']
+    """
+    columns = list(rows[0])
+    return [name for name in columns[: columns.index("error")] if len({str(row[name]) for row in rows}) > 1]
+
+
+def complaints(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """What is wrong, once for all rows of which the same is to be said; `names` are columns that tell rows apart.
+
+    >>> rows = [{"n": n, "error": "BoundsError: index 9", "mistakes": None} for n in (1, 2, 3)]
+    >>> complaints(rows, ["n"])
+    ['n = 1 and 2 more rows: BoundsError: index 9']
+    """
+    said: dict[str, list[Row]] = {}
+    for row in rows:
+        said.setdefault(row["error"] or row["mistakes"], []).append(row)
+    lines = []
+    for text, alike in said.items():
+        first = ", ".join(f"{name} = {alike[0][name]}" for name in names) or "the only row"
+        more = f" and {len(alike) - 1} more row{'s' if len(alike) > 2 else ''}" if len(alike) > 1 else ""
+        lines.append(f"{first}{more}: {text}")
+    return lines
+
+
 def _cell(name: str, value: Any) -> str:
-    if value is None:
+    if value is None or value == "":
         return "-"
-    if name == "error":
-        return str(value)[:70]
+    if name in COMPLAINTS:
+        return str(value).partition("\n")[0][:70]
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

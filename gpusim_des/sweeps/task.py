@@ -5,27 +5,24 @@ from __future__ import annotations
 import linecache
 import os
 import pickle
+import platform
 import signal
 import sys
 import threading
 import time
-import warnings
 from functools import lru_cache
-from types import FunctionType
 from typing import Any, NamedTuple
 
-from gpusim_des.errors import BarrierWarning, IndexOverflowWarning, RaceWarning, SimError, UnwrittenReadWarning
+from gpusim_des.errors import SimError, SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
-from gpusim_des.results import counter_row, kernel_row
+from gpusim_des.results import kernel_row
 from gpusim_des.sweeps.configuration import Configuration, measure
+from gpusim_des.sweeps.fingerprint import simulator_digest
 from gpusim_des.sweeps.reach import reached, with_filename
+from gpusim_des.version import VERSION
 
 DIED = "WorkerDied: the process that ran it was killed, as one without enough memory is"
 """Error of a task whose process dies."""
-
-
-MISTAKES = (RaceWarning, BarrierWarning, IndexOverflowWarning, UnwrittenReadWarning)
-"""Warnings of what a launch lists as its mistakes."""
 
 MOST_MISTAKES = 3
 """Mistakes of a kernel that its row tells of."""
@@ -46,26 +43,26 @@ def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
     """Measure a configuration; whatever goes wrong is its outcome."""
     start = time.perf_counter()
     try:
-        with warnings.catch_warnings():
-            for kind in MISTAKES:  # they stand in the row
-                warnings.simplefilter("ignore", kind)
-            launch, sim = measure(kernel, c)
+        launch, sim = measure(kernel, c)
     except SimError as error:
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
     except (MemoryError, OSError) as error:
         return Outcome(None, f"{type(error).__name__}: {error}", again=True, took_s=time.perf_counter() - start)
-    except Exception as error:  # noqa: BLE001 - of the kernel's own code; the others go on
+    except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
-    row = kernel_row(sim.kernels[0])
+    row = kernel_row(sim.kernels[0], launch.counters)
     row.pop("name")
-    row["engine"] = sim.engine
+    # What was asked for stands in columns of these names, and is not always what was done.
+    row["simulated_sms"] = row.pop("sms")
+    row["played_engine"] = sim.engine
     row["mistakes"] = "; ".join(str(mistake).partition("\n")[0] for mistake in launch.mistakes[:MOST_MISTAKES])
-    row.update({f"counted_{name}": value for name, value in counter_row(launch.counters).items()})
     return Outcome(row, took_s=time.perf_counter() - start)
 
 
 def pack(kernel: KernelFunction) -> bytes:
     """Make a kernel travel: its functions by value, with their sources, which vectorization reads.
+
+    The simulator stays where it is; it must be the same there.
 
     Modules that it imports must be there where it goes.
     """
@@ -74,7 +71,7 @@ def pack(kernel: KernelFunction) -> bytes:
     function = kernel.function
     module = sys.modules.get(function.__module__)
     mine = module is not None and function.__module__ != "__main__" and not _is_package(function.__module__)
-    names = [f.__code__.co_filename for f in _functions(function)]
+    names = [f.__code__.co_filename for f in reached(function)]  # type: ignore[arg-type]
     files = {name: lines for name in dict.fromkeys(names) if (lines := linecache.getlines(name))}
     if mine:
         cloudpickle.register_pickle_by_value(module)  # its helpers too: the module may be a file that nobody can import
@@ -83,25 +80,32 @@ def pack(kernel: KernelFunction) -> bytes:
     finally:
         if mine:
             cloudpickle.unregister_pickle_by_value(module)
-    return pickle.dumps((sys.path, inner))
+    return pickle.dumps((simulator_digest(), sys.path, inner))
 
 
 def _is_package(name: str) -> bool:
     return name.split(".", maxsplit=1)[0] == "gpusim_des"
 
 
-def _functions(function: Any) -> list[FunctionType]:
-    return [value for _, value in reached(function) if isinstance(value, FunctionType)]
-
-
 @lru_cache(maxsize=8)
 def unpack(data: bytes) -> KernelFunction:
-    """Make the kernel of it again; once in a process, so that it is compiled once."""
-    path, inner = pickle.loads(data)
+    """Make the kernel of it again; once in a process, so that it is compiled once.
+
+    Raises
+    ------
+    SweepError
+        If this process has another simulator than the one that asks: its results would not be the same.
+    """
+    digest, path, inner = pickle.loads(data)
+    if digest != simulator_digest():
+        raise SweepError(
+            f"the worker on {platform.node()} has another gpusim_des ({VERSION}, in {sys.prefix}) than this sweep: "
+            "install the same one there, and start its worker again"
+        )
     # A process that waited for work since an earlier sweep does not know where this kernel's neighbours are.
     sys.path += [folder for folder in path if folder not in sys.path]
     kind, function, names, files = pickle.loads(inner)
-    for each, name in zip(_functions(function), names, strict=True):
+    for each, name in zip(reached(function), names, strict=True):
         if each.__code__.co_filename != name:  # functions that travel by value forget their files
             each.__code__ = with_filename(each.__code__, name)
     for name, lines in files.items():

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 COLORS = "viridis"
 """Colour map: as bright as the value is large, also for colour-blind readers and in grey print."""
 
+MOST_NAMED = 24
+"""Columns that a message names: those of the axes come first."""
+
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -66,12 +69,14 @@ def heat_map(
     >>> [text.get_text() for text in ax.texts]
     ['32', '64', '64', '128']
     """
+    rows = list(rows)
+    for name in (x, y, value, *(where or {})) if rows else ():
+        if not any(name in row for row in rows):
+            more = f" and {len(rows[0]) - MOST_NAMED} more" if len(rows[0]) > MOST_NAMED else ""
+            raise ValueError(f"no column {name!r}: there are {', '.join(list(rows[0])[:MOST_NAMED])}{more}")
     chosen = [row for row in rows if all(str(row.get(k)) == str(v) for k, v in (where or {}).items())]
     if not chosen:
         raise ValueError(f"no rows to draw{f' where {dict(where)}' if where else ''}")
-    for name in (x, y, value, *(where or {})):
-        if not any(name in row for row in chosen):
-            raise ValueError(f"no column {name!r}: there are {', '.join(chosen[0])}")
     columns, lines = ({row[name]: None for row in chosen} for name in (x, y))
     cells: dict[tuple[object, object], Any] = {}
     for row in chosen:
