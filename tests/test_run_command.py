@@ -84,7 +84,7 @@ def test_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     dev.forget_launches()
     dev.launch(strided, 4, 64, *arrays)
     advice = dev.simulate(detail="sm").advice()
-    assert "32 sectors" in str(advice[0])
+    assert any("32 sectors" in str(found) for found in advice)
     text = (report / "report.txt").read_text()
     assert "advice, worst first:\n" + "".join(f"- {found}\n" for found in advice) in text
     assert "c[i] = a[32 * i]" in text  # the source view
