@@ -90,8 +90,8 @@ def far_away(blk: gs.Block, a: gs.DeviceArray, out: gs.DeviceArray) -> None:
     blk.store(out, blk.tid, blk.load(a, 46_350 * row.astype(np.int64) + 7))
 
 
+@pytest.mark.slow
 def test_an_array_of_more_elements_than_a_32_bit_number_counts() -> None:
-    """Only the pages that are touched take memory of the host."""
     dev = gs.Device("h100-sxm")
     a, out = dev.malloc((46_350, 46_350), np.int8), dev.malloc(32, np.int8)
     launch = dev.launch(far_away, 1, 32, a, out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +25,7 @@ def double(blk: gs.Block, array: gs.DeviceArray) -> None:
     blk.store(array, i, blk.load(array, i) * np.float32(2))
 
 
-@settings(max_examples=150, deadline=None, phases=[Phase.generate])
+@settings(max_examples=50, deadline=None, phases=[Phase.generate])
 @given(begin=st.integers(0, 1 << 32), detail=st.sampled_from(["kernel", "sm", "sm", "warp"]))
 def test_engines_are_equal_on_random_host_programs(begin: int, detail: Detail) -> None:
     """Kernels of up to four streams among copies of the lines that they use."""
@@ -32,7 +33,15 @@ def test_engines_are_equal_on_random_host_programs(begin: int, detail: Detail) -
     assert not differences(case, detail), report(case, detail)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, phases=[Phase.generate])
+@given(begin=st.integers(0, 1 << 32), detail=st.sampled_from(["kernel", "sm", "sm", "warp"]))
+def test_engines_are_equal_on_more_random_host_programs(begin: int, detail: Detail) -> None:
+    (case,) = cases(begin, 1, "hosts")
+    assert not differences(case, detail), report(case, detail)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(case=schedules())
 def test_engines_are_equal_on_schedules(case: Case) -> None:
     """Nothing of memory, but streams, events, graphs and priorities."""

@@ -98,14 +98,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 SEEDS = st.integers(0, 2**32)
 
 
-@settings(QUICK, max_examples=25)
+@settings(QUICK, max_examples=15)
 @given(seed=SEEDS)
 def test_random_kernels(folder: Path, seed: int) -> None:
     source, grid, block = random_kernel(seed)
     assert_both_ways_equal(load_kernel(source, folder), grid, block)
 
 
-@settings(QUICK, max_examples=15)
+@settings(QUICK, max_examples=8)
 @given(seed=SEEDS, chunk=st.sampled_from([1, 50, 100]))
 def test_random_kernels_in_several_chunks(folder: Path, seed: int, chunk: int) -> None:
     source, grid, block = random_kernel(seed)
@@ -114,7 +114,7 @@ def test_random_kernels_in_several_chunks(folder: Path, seed: int, chunk: int) -
         assert_both_ways_equal(load_kernel(source, folder), grid, block)
 
 
-@settings(QUICK, max_examples=15)
+@settings(QUICK, max_examples=8)
 @given(seed=SEEDS)
 def test_random_kernels_counting_lines(folder: Path, seed: int) -> None:
     source, grid, block = random_kernel(seed)

@@ -43,7 +43,7 @@ def vector_add_against_formula(gpu: gs.GPU, blocks: int) -> float:
     dev = gs.Device(gpu)
     a, b, c = (dev.malloc(n, np.float32) for _ in range(3))
     dev.launch(vector_add, blocks, 256, a, b, c, n, registers=16)
-    kernel = dev.simulate(detail="kernel", caches="off").kernels[0]
+    kernel = dev.simulate(engine="compiled", detail="kernel", caches="off").kernels[0]
     assert kernel.dram_bytes == 3 * 4 * n
     assert kernel.theoretical_occupancy == 1.0
     share = gpu.sms / 132
@@ -127,7 +127,7 @@ def read_bandwidth(gpu: gs.GPU, warps: int, rounds: int) -> float:
     dev = gs.Device(gpu.replace(max_blocks_per_sm=64))
     a = dev.malloc(2 * 32 * blocks, np.float32)
     dev.launch(read_two, blocks, 32, a, 32 * blocks, registers=16, dynamic_shared=shared, count="declared")
-    kernel = dev.simulate(detail="kernel", caches="off").kernels[0]
+    kernel = dev.simulate(engine="compiled", detail="kernel", caches="off").kernels[0]
     assert kernel.blocks_per_sm == warps
     assert kernel.dram_bytes == 256 * blocks
     return kernel.dram_bytes_per_second
