@@ -1,4 +1,4 @@
-"""What writes to global memory overwrote, so that blocks can run again as if they had not run."""
+"""What writes to global memory overwrote, and to what is known of it, so that blocks can run again as new ones."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpusim_des.functional.journal import Journal
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.reports import Reports
 from gpusim_des.functional.source import Site, text_of
@@ -115,6 +116,7 @@ class UnwrittenReads:
         self._names = names
         self._threads = np.arange(config.threads_per_block, dtype=np.int64)
         self._shared: dict[int, _Elements] = {}
+        self._journal = Journal()
 
     def barrier(self) -> None:
         """All blocks have met: a good moment to find out whether something is left."""
@@ -129,7 +131,15 @@ class UnwrittenReads:
                 flags, rows = self._flags(elements, access)
                 flags[elements_of(access, (rows, len(self._threads)), array.size)] = True
         elif array.unwritten is not None:
-            array.note_written(elements_of(access, (len(self._blocks), len(self._threads)), 0))
+            flags, where = array.unwritten_flags(), elements_of(access, (len(self._blocks), len(self._threads)), 0)
+            fresh = where[flags[where]]
+            if fresh.size:
+                self._journal.note(flags, fresh)
+                flags[fresh] = False
+
+    def undo(self) -> None:
+        """Forget what these blocks wrote to device memory: they run again, and shared memory is new then."""
+        self._journal.undo()
 
     def arrived(self, array: SharedArray, elements: NDArray[np.int64]) -> None:
         """Take note of copies, elements counted over all blocks."""

@@ -97,6 +97,7 @@ class Watch:
 
     def undo(self) -> None:
         """Forget what these blocks did: they run again."""
+        self.unwritten.undo()
         if self._global is not None:
             self._global.undo()
 
