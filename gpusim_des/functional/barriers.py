@@ -41,6 +41,11 @@ class LeftBeforeBarrier:
     count: int
 
     @property
+    def rank(self) -> int:
+        """All are equally bad."""
+        return 0
+
+    @property
     def where(self) -> Dim3:
         """The block of the example."""
         return self.block

@@ -91,6 +91,11 @@ class Race:
     remedies: Remedies = field(default=Remedies(), repr=False)
 
     @property
+    def rank(self) -> int:
+        """Place among races, the worst first: of different values before equal ones, of blocks before warps."""
+        return 2 * self.equal_values + (self.scope == "warp")
+
+    @property
     def where(self) -> Dim3:
         """The block of the example."""
         return self.second.block
@@ -157,4 +162,4 @@ class Race:
 
 def worst_first(races: Iterable[Race]) -> tuple[Race, ...]:
     """Races of different values before those of equal ones, of whole blocks before those of warps, then by number."""
-    return tuple(sorted(races, key=lambda race: (race.equal_values, race.scope == "warp", -race.count)))
+    return tuple(sorted(races, key=lambda race: (race.rank, -race.count)))

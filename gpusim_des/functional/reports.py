@@ -24,6 +24,10 @@ class Report(Protocol):
         """How often it happened."""
 
     @property
+    def rank(self) -> int:
+        """How harmless it is beside others of a launch, 0 for the worst."""
+
+    @property
     def where(self) -> Dim3:
         """The block of the example."""
 
@@ -32,7 +36,7 @@ R = TypeVar("R", bound=Report)
 
 
 class Reports(Generic[R]):
-    """A limited number of reports, with counts that have no limit.
+    """A limited number of reports, with counts that have no limit; where there is no room, the worst are kept.
 
     Attributes
     ----------
@@ -43,6 +47,8 @@ class Reports(Generic[R]):
     def __init__(self) -> None:
         self.left_out = 0
         self._found: dict[tuple[object, ...], R] = {}
+        self._mildest = 0
+        """Highest rank of all that are kept."""
 
     def __iter__(self) -> Iterator[R]:
         return iter(self._found.values())
@@ -55,8 +61,19 @@ class Reports(Generic[R]):
             self._found[report.key] = replace(example, count=known.count + report.count)
         elif len(self._found) < MOST_REPORTS:
             self._found[report.key] = report
+            self._mildest = max(self._mildest, report.rank)
+        elif report.rank < self._mildest:
+            self._make_room()
+            self.add(report)
         else:
             self.left_out += report.count
+
+    def _make_room(self) -> None:
+        """Leave out the latest of the most harmless: none of its kind comes in again, since all others are worse."""
+        dropped = next(report for report in reversed(self._found.values()) if report.rank == self._mildest)
+        del self._found[dropped.key]
+        self.left_out += dropped.count
+        self._mildest = max(report.rank for report in self)
 
     def join(self, other: Reports[R]) -> None:
         """Add what other blocks reported."""
