@@ -44,6 +44,32 @@ def test_reports_have_a_limit_and_counts_have_none() -> None:
     launch = launched(at_many_places, 1, 64, many_places(250, f"blk.sstore(s, {where}[{{k}} % 2], blk.tid)"))
     assert len(launch.races) == MOST_REPORTS
     assert launch.counters.races == 249 * 64
+    assert launch.unreported == {"races": 149 * 64}
+    assert f"\nand {149 * 64:,} more races at places that are too many to report\n" in str(launch)
+
+
+@gs.block_kernel
+def reads_only(blk: Any, a: Any, c: Any, functions: Any) -> None:
+    s = blk.shared(130, np.int32, "s")
+    for load in functions:
+        load(blk, s)
+
+
+def test_what_has_no_report_is_counted() -> None:
+    """64 threads read at 130 places what nobody wrote: 30 times 64 reads are at places of which none is kept."""
+    more = r"and 99 more in launch\.mistakes\nand 1,920 more unwritten reads at places that are too many to report$"
+    with pytest.warns(gs.UnwrittenReadWarning, match=more):
+        launch = launched(reads_only, 1, 64, many_places(130, "blk.sload(s, {k})"))
+    assert launch.unreported == {"unwritten_reads": 1920}
+    assert sum(read.count for read in launch.unwritten_reads) == 6400
+    few = launched(reads_only, 1, 64, many_places(100, "blk.sload(s, {k})"))
+    assert (few.unreported, len(few.mistakes)) == ({}, 100)
+
+
+def test_harmless_races_that_have_no_report_are_in_the_counters_only() -> None:
+    launch = launched(at_many_places, 1, 64, many_places(120, "blk.sstore(s, 0, 7)"))
+    assert (launch.unreported, launch.mistakes, launch.counters.races) == ({}, (), 0)
+    assert launch.counters.equal_value_races > sum(race.count for race in launch.races)
 
 
 def many_places(lines: int, statement: str) -> Functions:

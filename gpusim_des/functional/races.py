@@ -20,6 +20,9 @@ _VERB: dict[AccessKind, str] = {
     "bulk copy": "copies into",
 }
 
+EQUAL_VALUES = 2
+"""Rank from which on races are harmless."""
+
 
 @dataclass(frozen=True)
 class RacingAccess:
@@ -93,7 +96,7 @@ class Race:
     @property
     def rank(self) -> int:
         """Place among races, the worst first: of different values before equal ones, of blocks before warps."""
-        return 2 * self.equal_values + (self.scope == "warp")
+        return EQUAL_VALUES * self.equal_values + (self.scope == "warp")
 
     @property
     def where(self) -> Dim3:

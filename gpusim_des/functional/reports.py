@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -41,11 +42,11 @@ class Reports(Generic[R]):
     Attributes
     ----------
     left_out
-        How often something happened for which there was no room.
+        How often something happened for which there was no room, by rank.
     """
 
     def __init__(self) -> None:
-        self.left_out = 0
+        self.left_out: Counter[int] = Counter()
         self._found: dict[tuple[object, ...], R] = {}
         self._mildest = 0
         """Highest rank of all that are kept."""
@@ -66,17 +67,17 @@ class Reports(Generic[R]):
             self._make_room()
             self.add(report)
         else:
-            self.left_out += report.count
+            self.left_out[report.rank] += report.count
 
     def _make_room(self) -> None:
         """Leave out the latest of the most harmless: none of its kind comes in again, since all others are worse."""
         dropped = next(report for report in reversed(self._found.values()) if report.rank == self._mildest)
         del self._found[dropped.key]
-        self.left_out += dropped.count
+        self.left_out[dropped.rank] += dropped.count
         self._mildest = max(report.rank for report in self)
 
     def join(self, other: Reports[R]) -> None:
         """Add what other blocks reported."""
         for report in other:
             self.add(report)
-        self.left_out += other.left_out
+        self.left_out.update(other.left_out)
