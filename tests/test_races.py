@@ -181,6 +181,76 @@ def test_equal_values_are_told_but_not_warned_of(recwarn: pytest.WarningsRecorde
     assert ", both the same value, and nothing orders them" in str(launch.races[0])
 
 
+BLOCK = 9
+
+
+def turns(*writes: tuple[int, int]) -> int:
+    """Threads with the values that they write in one number, three digits for each."""
+    return sum((10 * thread + value) * 1000**k for k, (thread, value) in enumerate(writes))
+
+
+@gs.kernel
+def in_turn(t: Any, a: Any, c: Any, writes: Any, where: Any) -> Any:
+    """Threads write to one element in turn; `BLOCK` is a value that differs between blocks."""
+    cell = t.shared("cell", 1, np.int32)
+    for k in range(4):
+        value = writes // 1000**k % 10
+        if value > 0 and t.threadIdx.x == writes // 1000**k % 1000 // 10:
+            if where == "global":
+                a[0] = value
+            else:
+                cell[0] = t.blockIdx.x if value == BLOCK else value
+
+
+OTHERS, SAME = ("write-write", "block", False), ("write-write", "block", True)
+IN_WARP = ("write-write", "warp", True)
+
+
+@WAYS
+@pytest.mark.parametrize("where", ["shared", "global"])
+@pytest.mark.parametrize(
+    ("writes", "races"),
+    [
+        (turns((0, 5), (32, 7), (33, 7)), [(*OTHERS, 2)]),
+        (turns((0, 7), (32, 7), (33, 7)), [(*SAME, 2)]),
+        (turns((0, 7), (32, 7), (32, 7)), [(*SAME, 2)]),
+        (turns((0, 5), (0, 7), (32, 7)), [(*SAME, 1)]),
+        (turns((0, 7), (32, 5), (33, 7), (34, 7)), [(*OTHERS, 3)]),
+        (turns((0, 7), (32, 5), (32, 7)), [(*OTHERS, 2)]),
+        (turns((32, 5), (0, 7), (1, 7)), [(*OTHERS, 2)]),
+        (turns((0, 5), (32, 7), (0, 5)), [(*OTHERS, 2)]),
+        (turns((0, 7), (1, 7)), [(*IN_WARP, 1)]),
+    ],
+)
+def test_values_are_equal_if_none_came_between(writes: int, races: list[Any], where: str, vectorize: bool) -> None:
+    """A store races with one by the other warp if there is any, whose value all in between must have left."""
+    assert found(launched(in_turn, 1, 64, writes, where, races="global", vectorize=vectorize)) == races
+
+
+@WAYS
+def test_values_are_equal_in_some_blocks(vectorize: bool) -> None:
+    """Thread 0 writes the block's number and two others 1: the same in block 1 alone."""
+    launch = launched(in_turn, 2, 64, turns((0, BLOCK), (32, 1), (33, 1)), "shared", vectorize=vectorize)
+    assert found(launch) == [(*OTHERS, 2), (*SAME, 2)]
+
+
+@WAYS
+def test_values_are_equal_only_with_those_that_are_left(vectorize: bool) -> None:
+    """An update by an atomic operation lies between two stores of the same value."""
+    launch = launched(updated_between, 1, 64, vectorize=vectorize)
+    assert found(launch) == [("write-atomic", "block", False, 1), ("write-write", "block", False, 1)]
+
+
+@gs.kernel
+def updated_between(t: Any, a: Any, c: Any) -> Any:
+    cell = t.shared("cell", 1, np.int32)
+    if t.threadIdx.x == 0:
+        cell[0] = 7
+    if t.threadIdx.x == 32:
+        cell.atomic_add(0, 0)
+        cell[0] = 7
+
+
 @gs.kernel
 def mixed(t: Any, a: Any, c: Any, atomic: Any) -> Any:
     total = t.shared("total", 1, np.int32)

@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional.memory import SharedArray
-from gpusim_des.functional.race_teller import RaceTeller, Racing
+from gpusim_des.functional.race_teller import KINDS, RaceTeller, Racing
 from gpusim_des.functional.races import AccessKind
-from gpusim_des.functional.shadow import ATOMIC, READ, WRITE, Conflicts, Shadow, together
+from gpusim_des.functional.shadow import READ, WRITE, Conflicts, Shadow, Writing
 from gpusim_des.functional.source import Site
 from gpusim_des.functional.thread_order import SAME_BLOCK, SAME_WARP, WHO, WHO_BITS, Numbers, ThreadOrder, Threads
-from gpusim_des.functional.touched import Access, Active, active_of, same_values
+from gpusim_des.functional.touched import Access, Active, active_of
 from gpusim_des.grid import WARP_SIZE
 
-_KINDS: dict[int, AccessKind] = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 _MOST_WAITING = 1 << 22
 """Reads that are noted at most, before they enter the shadow."""
 
@@ -32,7 +31,7 @@ class _Watched:
     def __init__(self, array: SharedArray, blocks: int) -> None:
         self.array = array
         self.blocks = blocks
-        self.one = Shadow(array.size)
+        self.one = Shadow(array.size, blocks)
         self.wide: Shadow | None = None
         self.is_wide = False
         self.waiting: list[tuple[int, Access]] = []
@@ -87,7 +86,7 @@ class SharedRaces:
         `values` is what a write writes, `before` gives the elements' values before it from their positions.
         """
         watched = self._watched(array)
-        time = self._teller.begin(_KINDS[access.kind], site)
+        time = self._teller.begin(KINDS[access.kind], site)
         if access.kind == READ and not watched.copies and not self._written(watched):
             watched.waiting.append((time, access))
             marks = 1 if access.mask is None else access.mask.size
@@ -130,41 +129,25 @@ class SharedRaces:
 
     def _enter(self, watched: _Watched, access: Access, time: int, values: Any, before: Any) -> None:
         shadow, active = self._place(watched, access)
-        found = shadow.conflicts(access.kind, active.elements, active.threads, self._order)
-        lost = shadow.enter(access.kind, active.elements, active.threads, time, self._order)
-        if access.kind == WRITE and lost is not None:
-            found = lost if found is None else together(found, lost)
+        found = shadow.meet(
+            access.kind, active, time, self._order, self._writing(watched, access, active, values, before)
+        )
         if watched.copies:
             told = self._meet_copies(watched, access, time)
             found = None if found is None or told.size else found
         if found is not None:
-            self._tell(watched, access, active, found, time, values, before)
+            self._tell(watched, active, found, time)
 
-    def _tell(
-        self,
-        watched: _Watched,
-        access: Access,
-        active: Active,
-        found: Conflicts,
-        time: int,
-        values: Any,
-        before: Any,
-    ) -> None:
-        which, moments = found.which, self._teller.moments
-        writes = np.array([moments[t].kind == "write" for t in (found.partners >> WHO_BITS).tolist()])
-        compared = access.kind == WRITE and values is not None and access.width == 1
-        blocks = 1 if watched.is_wide else len(self._blocks)
-        equal: NDArray[np.bool_] = np.zeros((blocks, len(which)), bool)
-        if compared:
-            equal = self._equal(watched, active, found, time, values, before) & writes
+    def _tell(self, watched: _Watched, active: Active, found: Conflicts, time: int) -> None:
+        which, array = found.which, watched.array
+        equal = found.equal & self._teller.wrote(found.partners)
         for same in (False, True):
             weights = (equal == same).sum(axis=0)
             if not weights.any():
                 continue
             kept = np.flatnonzero(weights)
-            size = watched.array.size
             racing = Racing(
-                active.elements[which[kept]] % size,
+                active.elements[which[kept]] % array.size,
                 active.threads.who[which[kept]],
                 active.threads.rows[which[kept]],
                 found.partners[kept],
@@ -172,27 +155,29 @@ class SharedRaces:
                 np.full(len(kept), same),
                 weights[kept].astype(np.int64),
             )
-            array = watched.array
-            self._teller.tell("shared", array.name, array.shape, moments[time], racing, self._block_of)
+            self._teller.tell("shared", array.name, array.shape, self._teller.moments[time], racing, self._block_of)
 
     def _block_of(self, _: int, row: int) -> int:
         return int(self._blocks[row])
 
-    def _equal(
-        self, watched: _Watched, active: Active, found: Conflicts, time: int, values: Any, before: Any
-    ) -> NDArray[np.bool_]:
-        """Whether a write writes what its partner has written, shape (blocks that the shadow stands for, accesses)."""
-        which = found.which
-        shape = len(self._blocks), len(self._threads)
-        whole = np.broadcast_to(values, shape)
-        who, rows = active.threads.who[which], active.threads.rows[which]
-        if not watched.is_wide:
-            rows = np.arange(shape[0])[:, None]
-        mine = np.atleast_2d(whole[rows, who])
-        now = found.partners >> WHO_BITS == time  # the partner writes at the same time
-        theirs = np.atleast_2d(whole[rows, found.partners & WHO])
-        then = np.atleast_2d(before(rows, active.elements[which] % watched.array.size))
-        return np.asarray(same_values(mine, np.where(now, theirs, then.astype(mine.dtype, copy=False))))
+    def _writing(self, watched: _Watched, access: Access, active: Active, values: Any, before: Any) -> Writing | None:
+        if access.kind != WRITE or values is None or access.width > 1:
+            return None
+        whole = np.broadcast_to(values, (len(self._blocks), len(self._threads)))
+        who, wide, every = active.threads.who, watched.is_wide, np.arange(len(self._blocks))[:, None]
+
+        def rows(places: NDArray[np.intp]) -> NDArray[Any]:
+            return active.threads.rows[places] if wide else every
+
+        def then(places: NDArray[np.intp]) -> NDArray[Any]:
+            found: NDArray[Any] = before(rows(places), active.elements[places] % watched.array.size)
+            return np.atleast_2d(found).astype(whole.dtype, copy=False)
+
+        return Writing(
+            lambda places: np.atleast_2d(whole[rows(places), who[places]]),
+            then,
+            lambda partners, places: np.atleast_2d(whole[rows(places), partners & WHO]),
+        )
 
     # Asynchronous copies --------------------------------------------------------------------------------------------
 
@@ -208,7 +193,7 @@ class SharedRaces:
             watched.under_way = np.full(len(self._blocks) * array.size, -1, np.int64)
         told = self._meet_copies(watched, access, time)
         if found is not None and not told.size:
-            self._tell(watched, access, active, found, time, None, None)
+            self._tell(watched, active, found, time)
         new = time << WHO_BITS | active.threads.who
         watched.copies += int(np.count_nonzero(watched.under_way[active.elements] < 0))
         watched.under_way[active.elements] = new
