@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional import complaints
-from gpusim_des.functional.source import Site, text_of
-from gpusim_des.grid import Dim3
+from gpusim_des.functional.reports import KernelReport
+from gpusim_des.functional.source import Site
 
 if TYPE_CHECKING:
     from gpusim_des.functional.machine import Machine
 
 
-@dataclass(frozen=True)
-class LeftBeforeBarrier:
+@dataclass(frozen=True, kw_only=True)
+class LeftBeforeBarrier(KernelReport):
     """A barrier that threads reach although others of their block have left the kernel.
 
     Attributes
@@ -34,31 +34,12 @@ class LeftBeforeBarrier:
         How many blocks met so, each as often as it did.
     """
 
-    kernel: str
-    site: Site
-    block: Dim3
     threads: str
-    count: int
-
-    @property
-    def rank(self) -> int:
-        """All are equally bad."""
-        return 0
-
-    @property
-    def where(self) -> Dim3:
-        """The block of the example."""
-        return self.block
 
     @property
     def key(self) -> tuple[object, ...]:
         """What is the same for all that are counted together."""
         return (self.site,)
-
-    @property
-    def line(self) -> int:
-        """Source line of the barrier, 0 if unknown."""
-        return self.site.line
 
     @property
     def remedy(self) -> str:
@@ -68,12 +49,12 @@ class LeftBeforeBarrier:
             "return before a barrier, put the work under an if instead"
         )
 
-    def __str__(self) -> str:
-        often = f" ({self.count:,} times)" if self.count > 1 else ""
-        shown = f"\n  line {self.line}: {text_of(self.site)}" if text_of(self.site) else ""
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
         return (
             f"threads {self.threads} of block {self.block} have left before the barrier in line {self.line} that the "
-            f"others reach{often}; {self.remedy}{shown}"
+            "others reach"
         )
 
 
@@ -98,5 +79,7 @@ def check(machine: Machine, on: NDArray[np.bool_], site: Site) -> int:
         rows = np.flatnonzero(away.any(axis=1))
         block = machine.config.grid.at(int(machine.blocks[rows[0]]))
         gone = complaints.ranges(np.flatnonzero(away[rows[0]]).tolist())
-        machine.watch.left.add(LeftBeforeBarrier(machine.kernel_name, site, block, gone, len(rows)))
+        machine.watch.left.add(
+            LeftBeforeBarrier(kernel=machine.kernel_name, site=site, block=block, threads=gone, count=len(rows))
+        )
     return int(np.count_nonzero(there))

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.functional.source import Site, text_of
+from gpusim_des.functional.reports import KernelReport
+from gpusim_des.functional.source import Site
 from gpusim_des.grid import Dim3
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -63,8 +64,8 @@ def only(overflows: Overflows, mask: NDArray[np.bool_] | None) -> Overflows:
     return tuple(kept for over in overflows if (kept := over.only(mask)) is not None)
 
 
-@dataclass(frozen=True)
-class IndexOverflow:
+@dataclass(frozen=True, kw_only=True)
+class IndexOverflow(KernelReport):
     """An index that was computed in 32 bits and did not fit, with an example.
 
     Attributes
@@ -83,24 +84,10 @@ class IndexOverflow:
         How many threads, each as often as it does.
     """
 
-    kernel: str
     array: str
     exact: int
-    site: Site
     access: Site
-    block: Dim3
     thread: Dim3
-    count: int
-
-    @property
-    def rank(self) -> int:
-        """All are equally bad."""
-        return 0
-
-    @property
-    def where(self) -> Dim3:
-        """The block of the example."""
-        return self.block
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -108,22 +95,17 @@ class IndexOverflow:
         return self.array, self.site, self.access
 
     @property
-    def line(self) -> int:
-        """Source line of the arithmetic, 0 if unknown."""
-        return self.site.line
-
-    @property
     def remedy(self) -> str:
         """What to do about it."""
         return "compute the index in 64 bits, beginning with np.int64(…) around the first factor"
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
         limit = f"more than {HIGHEST:,}" if self.exact > HIGHEST else f"less than {LOWEST:,}"
-        often = f" ({self.count:,} times)" if self.count > 1 else ""
-        shown = f"\n  line {self.line}: {text_of(self.site)}" if text_of(self.site) else ""
         return (
             f"index of array {self.array!r} overflows: the arithmetic in line {self.line} gives {self.exact:,} in "
-            f"thread {self.thread} of block {self.block}, {limit}, so an int32 wraps{often}; {self.remedy}{shown}"
+            f"thread {self.thread} of block {self.block}, {limit}, so an int32 wraps"
         )
 
 

@@ -123,9 +123,20 @@ class RaceTeller:
                 one, other = sorted((one, other), key=lambda side: (side.block[::-1], side.thread[::-1]))
             element = tuple(int(n) for n in np.unravel_index(int(racing.elements[k]), shape))
             equal = bool(key & 1)
-            scope = _SCOPES[key >> 1 & 3]
-            race = Race(self._kernel, array, memory, element, one, other, scope, equal, count, self._remedies)
-            self.log.add(race)
+            self.log.add(
+                Race(
+                    kernel=self._kernel,
+                    array=array,
+                    memory=memory,
+                    element=element,
+                    first=one,
+                    second=other,
+                    scope=_SCOPES[key >> 1 & 3],
+                    equal_values=equal,
+                    count=count,
+                    remedies=self._remedies,
+                )
+            )
             if equal:
                 self._counters.equal_value_races += count
             else:

@@ -1,36 +1,89 @@
-"""Reports of a launch that are alike: one is kept, all are counted."""
+"""Reports of mistakes, and what they have in common: of those that are alike one is kept, all are counted."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
+from gpusim_des.functional.source import Site, text_of
 from gpusim_des.grid import Dim3
 
 MOST_REPORTS = 100
 """Reports that are kept of a launch; more are only counted."""
 
 
-class Report(Protocol):
-    """What is told of a kernel, with an example of it."""
+@dataclass(frozen=True, kw_only=True)
+class Report(ABC):
+    """What is told of a mistake, with an example of it."""
+
+    count: int
+    """How often it happened."""
 
     @property
+    @abstractmethod
     def key(self) -> tuple[object, ...]:
         """What is the same for all that are counted together."""
 
     @property
-    def count(self) -> int:
-        """How often it happened."""
+    @abstractmethod
+    def where(self) -> Dim3:
+        """The block of the example."""
+
+    @property
+    @abstractmethod
+    def sites(self) -> tuple[Site, ...]:
+        """Where it is in the source."""
+
+    @property
+    @abstractmethod
+    def finding(self) -> str:
+        """What is wrong in the example."""
+
+    @property
+    @abstractmethod
+    def remedy(self) -> str:
+        """What to do about it."""
 
     @property
     def rank(self) -> int:
-        """How harmless it is beside others of a launch, 0 for the worst."""
+        """How harmless it is beside others of its kind, 0 for the worst: mostly all are equally bad."""
+        return 0
+
+    def __str__(self) -> str:
+        often = f" ({self.count:,} times)" if self.count > 1 else ""
+        lines = {site.line: text_of(site) for site in self.sites}
+        shown = [f"  line {line}: {text}" for line, text in lines.items() if text]
+        return "\n".join([f"{self.finding}{often}; {self.remedy}", *shown])
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelReport(Report):
+    """A report of one place in a kernel."""
+
+    kernel: str
+    """Its name."""
+    site: Site
+    """The place."""
+    block: Dim3
+    """The block of the example."""
 
     @property
     def where(self) -> Dim3:
         """The block of the example."""
+        return self.block
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The place alone."""
+        return (self.site,)
+
+    @property
+    def line(self) -> int:
+        """Source line of the place, 0 if unknown."""
+        return self.site.line
 
 
 R = TypeVar("R", bound=Report)
@@ -58,7 +111,7 @@ class Reports(Generic[R]):
         """Count it, and keep it if it is the first of its kind, of the lowest block."""
         known = self._found.get(report.key)
         if known is not None:  # of blocks that run at once, another may be the first to get there
-            example: Any = known if known.where[::-1] <= report.where[::-1] else report
+            example = known if known.where[::-1] <= report.where[::-1] else report
             self._found[report.key] = replace(example, count=known.count + report.count)
         elif len(self._found) < MOST_REPORTS:
             self._found[report.key] = report

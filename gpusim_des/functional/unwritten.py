@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional.journal import Journal
 from gpusim_des.functional.memory import DeviceArray, SharedArray
-from gpusim_des.functional.reports import Reports
-from gpusim_des.functional.source import Site, text_of
+from gpusim_des.functional.reports import KernelReport, Reports
+from gpusim_des.functional.source import Site
 from gpusim_des.functional.touched import Access, Active, active_of, elements_of
 from gpusim_des.grid import Dim3, LaunchConfig
 
 
-@dataclass(frozen=True)
-class UnwrittenRead:
+@dataclass(frozen=True, kw_only=True)
+class UnwrittenRead(KernelReport):
     """A place in a kernel that reads elements which nobody has written, with an example.
 
     Attributes
@@ -36,34 +36,15 @@ class UnwrittenRead:
         How many threads read such elements there, each as often as it does.
     """
 
-    kernel: str
     array: str
     memory: Literal["shared", "global"]
     element: tuple[int, ...]
-    block: Dim3
     thread: Dim3
-    site: Site
-    count: int
-
-    @property
-    def rank(self) -> int:
-        """All are equally bad."""
-        return 0
-
-    @property
-    def where(self) -> Dim3:
-        """The block of the example."""
-        return self.block
 
     @property
     def key(self) -> tuple[object, ...]:
         """What is the same for all that are counted together."""
         return self.array, self.memory, self.site
-
-    @property
-    def line(self) -> int:
-        """Source line, 0 if unknown."""
-        return self.site.line
 
     @property
     def remedy(self) -> str:
@@ -72,14 +53,13 @@ class UnwrittenRead:
             return "shared memory is not cleared: let a thread store to the element first, then put a barrier"
         return "device memory is not cleared: fill it first, with dev.memset, dev.memcpy or a kernel"
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
         where = ", ".join(map(str, self.element))
-        often = f" ({self.count:,} times)" if self.count > 1 else ""
-        text = text_of(self.site)
         return (
             f"read of {self.memory} array {self.array}[{where}], which nobody has written: thread {self.thread} of "
-            f"block {self.block} in line {self.line}{often}; {self.remedy}"
-            + (f"\n  line {self.line}: {text}" * bool(text))
+            f"block {self.block} in line {self.line}"
         )
 
 
@@ -190,13 +170,13 @@ class UnwrittenReads:
         element = int(active.elements[first]) % array.size
         self.found.add(
             UnwrittenRead(
-                self._kernel,
-                self._names.get(id(array), array.name),
-                "shared" if shared else "global",
-                tuple(int(n) for n in np.unravel_index(element, array.shape)),
-                self._config.grid.at(int(self._blocks[active.threads.rows[first]])),
-                self._config.block.at(int(active.threads.who[first])),
-                site,
-                len(which) * times,
+                kernel=self._kernel,
+                array=self._names.get(id(array), array.name),
+                memory="shared" if shared else "global",
+                element=tuple(int(n) for n in np.unravel_index(element, array.shape)),
+                block=self._config.grid.at(int(self._blocks[active.threads.rows[first]])),
+                thread=self._config.block.at(int(active.threads.who[first])),
+                site=site,
+                count=len(which) * times,
             )
         )

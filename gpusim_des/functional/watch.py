@@ -167,14 +167,14 @@ class Watch:
         lanes, exact = np.broadcast_to(over.lanes, shape), np.broadcast_to(over.exact, shape)
         row, lane = (int(k) for k in np.argwhere(lanes)[0])
         report = IndexOverflow(
-            machine.kernel_name,
-            label,
-            int(exact[row, lane]),
-            over.site,
-            site,
-            machine.config.grid.at(int(machine.blocks[row])),
-            machine.config.block.at(lane if thread is None else thread),
-            int(np.count_nonzero(lanes)),
+            kernel=machine.kernel_name,
+            array=label,
+            exact=int(exact[row, lane]),
+            site=over.site,
+            access=site,
+            block=machine.config.grid.at(int(machine.blocks[row])),
+            thread=machine.config.block.at(lane if thread is None else thread),
+            count=int(np.count_nonzero(lanes)),
         )
         self.overflows.add(report)
         return report
