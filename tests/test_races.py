@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -380,9 +379,6 @@ def test_the_sum_is_right_in_lockstep_all_the_same(vectorize: bool) -> None:
     assert dev.to_host(c)[0] == 512 * 511 // 2
 
 
-EXCHANGES: list[Callable[[Any], Any]] = []
-
-
 @gs.kernel
 def neighbours(t: Any, a: Any, c: Any, how: Any) -> Any:
     s = t.shared("s", 32, np.int32)
@@ -404,12 +400,31 @@ def neighbours(t: Any, a: Any, c: Any, how: Any) -> Any:
 
 @WAYS
 @pytest.mark.parametrize(
-    ("how", "races"), [("syncwarp", 0), ("shuffle", 0), ("vote", 0), ("nothing", 32), ("fence", 32), ("half", 17)]
+    ("how", "races"), [("syncwarp", 0), ("shuffle", 32), ("vote", 32), ("nothing", 32), ("fence", 32), ("half", 17)]
 )
 def test_what_orders_lanes_of_a_warp(how: str, races: int, vectorize: bool) -> None:
-    """Of lanes 0 to 15, which meet, 15 read what another of them wrote: 17 others race. A fence orders no threads."""
+    """Of lanes 0 to 15, which meet, 15 read what another of them wrote: 17 others race.
+
+    A fence orders no threads, and shuffles and votes order no memory.
+    """
     launch = launched(neighbours, 1, 32, how, vectorize=vectorize)
     assert found(launch) == ([("write-read", "warp", False, races)] if races else [])
+
+
+@gs.cuda.jit
+def halves(a: Any, c: Any) -> None:
+    """Each half of a warp meets on its own, at one place."""
+    s = gs.cuda.shared.array(32, np.int32)
+    i = gs.cuda.threadIdx.x
+    s[i] = a[i]
+    gs.cuda.syncwarp(0xFFFF if i < 16 else 0xFFFF0000)
+    c[i] = s[(i + 1) % 32]
+
+
+@WAYS
+def test_lanes_meet_those_of_their_mask(vectorize: bool) -> None:
+    """Lanes 15 and 31 read what a lane of the other half has written."""
+    assert found(launched(halves, 1, 32, vectorize=vectorize)) == [("write-read", "warp", False, 2)]
 
 
 @gs.kernel

@@ -1,4 +1,8 @@
-"""Barriers that not all threads of a block reach: an error, or a report where the others have left the kernel."""
+"""Barriers of blocks and of warps, and fences: what puts accesses of several threads in order.
+
+A barrier that not all threads of a block reach is an error, or a report where the others have left the kernel. Shuffles
+and votes let lanes meet, too, but order no memory: CUDA's guide says so of both, and of ``__syncwarp`` that it does.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional import complaints
+from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.reports import KernelReport
 from gpusim_des.functional.source import Site
+from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
-    from gpusim_des.functional.machine import Machine
+    from gpusim_des.functional.machine import Machine, Mask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +62,33 @@ class LeftBeforeBarrier(KernelReport):
             f"threads {self.threads} of block {self.block} have left before the barrier in line {self.line} that the "
             "others reach"
         )
+
+
+def meet(machine: Machine, mask: Mask, producers: Producers, site: Site) -> int:
+    """Barrier of blocks; returns its event. Raises `DeadlockError` as `check`."""
+    machine.counters.count_barriers(site, check(machine, machine.everyone(mask), site))
+    event = machine.instruction(OpClass.BARRIER, mask, producers, site)
+    if event >= 0:
+        machine.watch.barrier(mask)
+    return event
+
+
+def meet_in_warps(
+    machine: Machine, mask: Mask, producers: Producers, site: Site, members: NDArray[np.uint32] | None = None
+) -> int:
+    """Barrier of the active lanes of each warp, or of those whose `members` are the same mask; returns its event."""
+    event = machine.instruction(OpClass.VOTE, mask, producers, site)
+    if event >= 0:
+        machine.watch.warp_barrier(mask, members)
+    return event
+
+
+def fence(machine: Machine, mask: Mask, producers: Producers, site: Site) -> int:
+    """Fence of the active threads; returns its event."""
+    event = machine.instruction(OpClass.FENCE, mask, producers, site)
+    if event >= 0:
+        machine.watch.fence(mask)
+    return event
 
 
 def check(machine: Machine, on: NDArray[np.bool_], site: Site) -> int:

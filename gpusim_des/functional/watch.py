@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 RaceCheck = Literal["shared", "global", "off"]
 """Where a launch looks for races: in shared memory, in global memory as well, or nowhere."""
 
-ORDERING = frozenset({OpClass.BARRIER, OpClass.FENCE, OpClass.SHUFFLE, OpClass.VOTE, OpClass.TENSOR})
-"""Instructions that put accesses of several threads in order."""
-
 _KINDS = {
     OpClass.GLOBAL_LOAD: READ,
     OpClass.SHARED_LOAD: READ,
@@ -103,27 +100,39 @@ class Watch:
 
     # What happens ---------------------------------------------------------------------------------------------------
 
-    def order(self, op: OpClass, mask: Mask, lanes: NDArray[np.uint8], all_lanes: NDArray[np.uint8]) -> None:
-        """Take note of a barrier, or of lanes of warps that exchange something."""
-        now = len(self._moments) - 1
-        if op is OpClass.BARRIER:
-            there: NDArray[np.bool_] = np.asarray(self._machine.everyone(mask).any(axis=1))
-            self._order.barrier(there, now)
-            if there.all():
-                self.unwritten.barrier()
-                if self._shared is not None:
-                    self._shared.barrier()
-            return
+    def barrier(self, mask: Mask) -> None:
+        """Take note of a barrier of blocks."""
+        there: NDArray[np.bool_] = np.asarray(self._machine.everyone(mask).any(axis=1))
+        self._order.barrier(there, len(self._moments) - 1)
+        if there.all():
+            self.unwritten.barrier()
+            if self._shared is not None:
+                self._shared.barrier()
+
+    def warp_barrier(self, mask: Mask, members: NDArray[np.uint32] | None) -> None:
+        """Take note of a barrier of the active lanes of warps, or of those with the same `members`."""
         if self._shared is None:
             return
-        if op is OpClass.FENCE:
-            self._handover.fence(self._machine.everyone(mask), now)
+        machine, now = self._machine, len(self._moments) - 1
+        if members is None or members.size == 1:
+            if mask is None:
+                self._order.exchange_all(now)
+            else:
+                self._warps_meet(machine.by_warp(mask, fill=False), now, alike=mask.ndim < 2 or len(mask) == 1)
             return
-        if mask is None:
-            self._order.exchange_all(now)
-            return
-        alike = mask.ndim < 2 or len(mask) == 1
-        self._order.exchange(self._machine.by_warp(mask, fill=False), lanes == all_lanes, now, alike=alike)
+        active, groups = machine.by_warp(machine.everyone(mask), fill=False), machine.by_warp(members, fill=0)
+        alike = all(x is None or x.ndim < 2 or len(x) == 1 for x in (mask, members))
+        for group in np.unique(groups[active]):
+            self._warps_meet(active & (groups == group), now, alike=alike)
+
+    def _warps_meet(self, lanes: NDArray[np.bool_], now: int, *, alike: bool) -> None:
+        full = lanes.sum(axis=1) == self._machine.lanes(None)
+        self._order.exchange(lanes, full, now, alike=alike)
+
+    def fence(self, mask: Mask) -> None:
+        """Take note of a fence."""
+        if self._shared is not None:
+            self._handover.fence(self._machine.everyone(mask), len(self._moments) - 1)
 
     def access(
         self,
@@ -154,7 +163,7 @@ class Watch:
             self._handover.atomic(self._machine.everyone(mask), len(self._moments))
         if checker is None:
             return
-        if elements > 1 and op is not OpClass.BULK_COPY:  # lanes move a fragment: the whole warp is there
+        if width and op is not OpClass.BULK_COPY:  # which lane moves which part of a fragment is left open
             self._order.exchange_all(len(self._moments) - 1)
         checker.access(array, access, site, values, self._before(array))
         if self.replayed is not None and access.kind == WRITE and values is not None:
