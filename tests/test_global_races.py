@@ -108,6 +108,43 @@ def test_the_last_block_may_read_what_others_released(vectorize: bool) -> None:
     assert launch.counters.races == 3
 
 
+@gs.cuda.jit
+def ticket_of_numba(a: Any, c: Any, fence: Any) -> None:
+    """The same, with fences of two scopes."""
+    last = gs.cuda.shared.array(1, np.int32)
+    if gs.cuda.threadIdx.x == 0:
+        a[gs.cuda.blockIdx.x] = gs.cuda.blockIdx.x + 1
+        if fence == "block":
+            gs.cuda.threadfence_block()
+        else:
+            gs.cuda.threadfence_system()
+        last[0] = gs.cuda.atomic.add(c, 0, 1)
+    gs.cuda.syncthreads()
+    if last[0] == gs.cuda.gridDim.x - 1 and gs.cuda.threadIdx.x < gs.cuda.gridDim.x:
+        c[1 + gs.cuda.threadIdx.x] = a[gs.cuda.threadIdx.x]
+
+
+@WAYS
+@pytest.mark.parametrize(("fence", "races"), [("block", 3), ("system", 0)])
+def test_a_fence_of_a_block_releases_nothing_to_others(fence: str, races: int, vectorize: bool) -> None:
+    assert launched(ticket_of_numba, 4, 64, fence, vectorize=vectorize).counters.races == races
+
+
+@gs.cuda.jit
+def flag_of_numba(a: Any, c: Any) -> None:
+    """Within a block a fence of its scope is enough."""
+    if gs.cuda.threadIdx.x == 0:
+        a[5] = 1
+        gs.cuda.threadfence_block()
+        gs.cuda.atomic.exch(c, 0, 1)
+    if gs.cuda.threadIdx.x == 32 and gs.cuda.atomic.add(c, 0, 0) == 1:
+        c[1] = a[5]
+
+
+def test_a_fence_of_a_block_releases_to_its_threads() -> None:
+    assert launched(flag_of_numba, 1, 64).races == ()
+
+
 @gs.kernel
 def locked(t: Any, a: Any, c: Any, fences: Any) -> Any:
     while a.atomic_cas(0, 0, 1) != 0:

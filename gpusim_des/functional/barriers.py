@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional import complaints
+from gpusim_des.functional.handover import FenceScope
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.reports import KernelReport
 from gpusim_des.functional.source import Site
@@ -83,11 +84,11 @@ def meet_in_warps(
     return event
 
 
-def fence(machine: Machine, mask: Mask, producers: Producers, site: Site) -> int:
-    """Fence of the active threads; returns its event."""
+def fence(machine: Machine, mask: Mask, producers: Producers, site: Site, scope: FenceScope = "device") -> int:
+    """Fence of the active threads; returns its event. It costs the same whoever sees it."""
     event = machine.instruction(OpClass.FENCE, mask, producers, site)
     if event >= 0:
-        machine.watch.fence(mask)
+        machine.watch.fence(mask, scope)
     return event
 
 

@@ -222,7 +222,7 @@ def _order(
         machine.left = ~mask  # that they are not waiting elsewhere was checked when they ran
         return barriers.meet(machine, mask, producers, step.site)
     if step.op is OpClass.FENCE:
-        return barriers.fence(machine, mask, producers, step.site)
+        return barriers.fence(machine, mask, producers, step.site, step.value)
     members = np.zeros(mask.shape, np.uint32)
     for number, s in parts:
         members[0, number] = s.value

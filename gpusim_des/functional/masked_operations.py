@@ -27,7 +27,7 @@ def operate(runtime: MaskedRuntime, place: int, operation: Operation, arguments:
     if name == "syncthreads":
         return Barrier()
     if name == "threadfence":
-        barriers.fence(runtime.machine, runtime.mask, (), runtime.sites[place])
+        barriers.fence(runtime.machine, runtime.mask, (), runtime.sites[place], arguments.get("scope", "device"))
         return None
     if name in COPIES:
         return copy(runtime, place, name, arguments)

@@ -34,7 +34,7 @@ def operate(
     if name == "syncthreads":
         return Barrier()
     if name == "threadfence":
-        runtime.step(place, OpClass.FENCE, ())
+        runtime.step(place, OpClass.FENCE, (), value=arguments.get("scope", "device"))
         return None
     if name in COPIES:
         return (yield from copy(runtime, place, name, arguments))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional.barriers import LeftBeforeBarrier
 from gpusim_des.functional.global_races import GlobalRaces, GlobalShadows
-from gpusim_des.functional.handover import Handover
+from gpusim_des.functional.handover import FenceScope, Handover
 from gpusim_des.functional.memory import DeviceArray, PrivateArray, SharedArray
 from gpusim_des.functional.overflow import IndexOverflow, Overflow
 from gpusim_des.functional.race_teller import RaceTeller
@@ -129,10 +129,10 @@ class Watch:
         full = lanes.sum(axis=1) == self._machine.lanes(None)
         self._order.exchange(lanes, full, now, alike=alike)
 
-    def fence(self, mask: Mask) -> None:
+    def fence(self, mask: Mask, scope: FenceScope) -> None:
         """Take note of a fence."""
         if self._shared is not None:
-            self._handover.fence(self._machine.everyone(mask), len(self._moments) - 1)
+            self._handover.fence(self._machine.everyone(mask), len(self._moments) - 1, scope)
 
     def access(
         self,
