@@ -22,7 +22,9 @@ from gpusim_des.functional.source import Site
 from gpusim_des.grid import Dim3
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-CHECKED = frozenset({"add", "subtract", "multiply", "left_shift"})
+CHECKED = frozenset({"add", "subtract", "multiply", "left_shift", "power"})
+FURTHEST = 2**63 - 1
+"""Stands for all exact numbers that are further from 0."""
 INT32 = np.dtype(np.int32)
 
 Range = tuple[int, int]
@@ -103,9 +105,10 @@ class IndexOverflow(KernelReport):
     def finding(self) -> str:
         """What is wrong in the example."""
         limit = f"more than {HIGHEST:,}" if self.exact > HIGHEST else f"less than {LOWEST:,}"
+        further = (" or more" if self.exact > 0 else " or less") if abs(self.exact) == FURTHEST else ""
         return (
-            f"index of array {self.array!r} overflows: the arithmetic in line {self.line} gives {self.exact:,} in "
-            f"thread {self.thread} of block {self.block}, {limit}, so an int32 wraps"
+            f"index of array {self.array!r} overflows: the arithmetic in line {self.line} gives "
+            f"{self.exact:,}{further} in thread {self.thread} of block {self.block}, {limit}, so an int32 wraps"
         )
 
 
@@ -116,8 +119,13 @@ def interval(name: str, a: Range, b: Range) -> Range:
     ((-14, 21), (-9, -1))
     >>> interval("left_shift", (1, 3), (0, 4))
     (1, 48)
+    >>> interval("power", (2, 3), (0, 4)), interval("power", (-3, 2), (2, 3))
+    ((0, 81), (-27, 27))
     """
     (p, q), (r, s) = a, b
+    if name == "power":  # what is further than 2**32 need not be known
+        furthest = max(abs(p), abs(q), 1) ** max(0, min(s, 33))
+        return -furthest if p < 0 else 0, furthest
     if name == "add":
         return p + r, q + s
     if name == "subtract":
@@ -138,10 +146,18 @@ def exactly(name: str, a: Any, b: Any) -> NDArray[np.int64]:
 
     >>> exactly("multiply", np.int32(65536), np.array([1, 65536], np.int32)).tolist()
     [65536, 4294967296]
+    >>> exactly("power", np.int32(-70000), np.array([-1, 2, 3, 5])).tolist()
+    [0, 4900000000, -343000000000000, -9223372036854775807]
     """
     x, y = np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64)
     if name == "left_shift":
         return np.asarray(x * (np.int64(1) << np.clip(y, 0, 31)))
+    if name == "power":
+        times = np.maximum(y, 0)
+        with np.errstate(over="ignore"):
+            whole, about = np.power(x, times), np.power(x.astype(np.float64), times)
+        furthest = np.where(about < 0, -FURTHEST, FURTHEST)
+        return np.where(np.abs(about) >= FURTHEST, furthest, np.where(y < 0, 0, whole))
     return np.asarray(getattr(np, name)(x, y))
 
 
