@@ -29,8 +29,8 @@ class Report(ABC):
 
     @property
     @abstractmethod
-    def where(self) -> Dim3:
-        """The block of the example."""
+    def where(self) -> tuple[int, ...]:
+        """The block of the example, by which one is chosen; empty where the first is."""
 
     @property
     @abstractmethod
@@ -54,8 +54,8 @@ class Report(ABC):
 
     def __str__(self) -> str:
         often = f" ({self.count:,} times)" if self.count > 1 else ""
-        lines = {site.line: text_of(site) for site in self.sites}
-        shown = [f"  line {line}: {text}" for line, text in lines.items() if text]
+        lines = {(site.filename, site.line): text_of(site) for site in self.sites}
+        shown = [f"  line {line}: {text}" for (_, line), text in lines.items() if text]
         return "\n".join([f"{self.finding}{often}; {self.remedy}", *shown])
 
 
@@ -107,20 +107,22 @@ class Reports(Generic[R]):
     def __iter__(self) -> Iterator[R]:
         return iter(self._found.values())
 
-    def add(self, report: R) -> None:
-        """Count it, and keep it if it is the first of its kind, of the lowest block."""
+    def add(self, report: R) -> bool:
+        """Count it, and keep it if it is the first of its kind, of the lowest block; tell whether its kind is new."""
         known = self._found.get(report.key)
         if known is not None:  # of blocks that run at once, another may be the first to get there
             example = known if known.where[::-1] <= report.where[::-1] else report
             self._found[report.key] = replace(example, count=known.count + report.count)
-        elif len(self._found) < MOST_REPORTS:
+            return False
+        if len(self._found) < MOST_REPORTS:
             self._found[report.key] = report
             self._mildest = max(self._mildest, report.rank)
-        elif report.rank < self._mildest:
+            return True
+        if report.rank < self._mildest:
             self._make_room()
-            self.add(report)
-        else:
-            self.left_out[report.rank] += report.count
+            return self.add(report)
+        self.left_out[report.rank] += report.count
+        return False
 
     def _make_room(self) -> None:
         """Leave out the latest of the most harmless: none of its kind comes in again, since all others are worse."""
