@@ -12,7 +12,7 @@ import gpusim_des as gs
 import gpusim_des.cuda
 from gpusim_des import cuda
 from gpusim_des.trace import RecordEvent
-from tests.test_cuda_face import scale
+from tests.test_cuda_face import scale, small_device  # noqa: F401 - every test has a device of its own
 
 # Arrays -------------------------------------------------------------------------------------------------------------
 
