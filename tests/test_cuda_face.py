@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -121,6 +123,25 @@ def test_arguments_that_are_no_arrays() -> None:
         many[1, 1](out, True, "text", None, 0)
     with pytest.raises(TypeError, match=r"kernel 'many' takes \(out, flag, pair, nothing, zero\), got 1 argument"):
         many[1, 1](out)
+
+
+def test_launches_are_kept_by_the_device() -> None:
+    """So they are forgotten with its own, and another device knows none of them."""
+    cuda.select("tiny")
+    for factor in (2, 3):
+        scale[1, 32](np.ones(4), factor)
+    first, second = scale.launches
+    assert (first, second) == tuple(cuda.device().launches)
+    assert first.counters == second.counters
+    gone = weakref.ref(first)
+    del first, second
+    used = cuda.device()
+    cuda.select("h100-sxm")
+    assert scale.launches == []
+    cuda.select(used).forget_launches()
+    assert scale.launches == []
+    gc.collect()
+    assert gone() is None
 
 
 @pytest.mark.parametrize(
