@@ -263,9 +263,9 @@ class SharedArray(OnDevice):
         return int(self.data.shape[1])
 
     @property
-    def window(self) -> tuple[int, int] | None:
-        """Identity of the memory that other arrays share, and the size of an element; ``None``: nobody shares it."""
-        return None if self.data.base is None else (id(self.data.base), self.dtype.itemsize)
+    def identity(self) -> int:
+        """Tells arrays apart that do not share their memory."""
+        return id(self.data if self.data.base is None else self.data.base)
 
     @property
     def nbytes(self) -> int:

@@ -82,6 +82,15 @@ class Shadow:
         """Takes note of stamps from before the time `since`, before they are overwritten."""
         self.since = -1
 
+    def refine(self, parts: int) -> None:
+        """Go on with elements that are so many parts of those before."""
+        self._elements *= parts
+        for slots in (self._last, self._rival):
+            for kind, stamps in slots.items():
+                slots[kind] = np.repeat(stamps, parts)
+        if self._changed is not None:
+            self._changed = np.repeat(self._changed, parts, axis=1)
+
     def is_stale(self, order: ThreadOrder) -> bool:
         """Tell whether everything that was remembered is before the last barrier."""
         return all(newest <= order.floor for newest in self._newest.values())
@@ -270,6 +279,15 @@ class Shadow:
         if first.size:
             self.journal.note(self._last[kind], first)
             self.journal.note(self._rival[kind], first)
+
+
+def of_whole(found: Conflicts, parts: int) -> Conflicts:
+    """One conflict for each element, of those that its parts have: the farthest, of different values if there are."""
+    whole = found.which // parts
+    order = np.lexsort((-found.distance, found.equal.all(axis=0), whole))
+    _, first = np.unique(whole[order], return_index=True)
+    kept = order[first]
+    return Conflicts(found.which[kept], found.partners[kept], found.distance[kept], found.equal[:, kept])
 
 
 def together(found: Conflicts, more: Conflicts) -> Conflicts:

@@ -71,6 +71,17 @@ def active_of(access: Access, rows: int, threads: Numbers, size: int) -> Active:
     return Active(elements, Threads(who, row))
 
 
+def in_parts(access: Access, parts: int) -> Access:
+    """The same access, with elements counted as so many parts each.
+
+    >>> in_parts(Access(0, np.array([[3, 2]]), None, 1), 2)
+    Access(kind=0, position=array([[6, 4]]), mask=None, width=2)
+    """
+    if parts == 1:
+        return access
+    return access._replace(position=access.position.astype(np.int64) * parts, width=access.width * parts)
+
+
 def elements_of(access: Access, shape: tuple[int, int], size: int) -> NDArray[Any]:
     """Only the elements of `active_of`, faster; `shape` is (blocks, threads).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd, prod
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,7 @@ from gpusim_des.functional.journal import Journal
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.reports import KernelReport, Reports
 from gpusim_des.functional.source import Site
-from gpusim_des.functional.touched import Access, Active, active_of, elements_of
+from gpusim_des.functional.touched import Access, Active, active_of, elements_of, in_parts
 from gpusim_des.grid import Dim3, LaunchConfig
 
 
@@ -64,12 +65,22 @@ class UnwrittenRead(KernelReport):
 
 
 class _Elements:
-    """Which elements of a shared array were written: the same for all blocks, until they differ."""
+    """Which parts of the memory of shared arrays were written: the same for all blocks, until they differ.
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.one: NDArray[np.bool_] = np.zeros(size, bool)
+    Arrays of several types may show the same bytes; parts are the largest that make up the elements of all.
+    """
+
+    def __init__(self, array: SharedArray) -> None:
+        self.unit = array.dtype.itemsize
+        """Bytes of a part."""
+        self.size = array.size
+        """Parts in a block."""
+        self.one: NDArray[np.bool_] = np.ones(self.size, bool)
         self.wide: NDArray[np.bool_] | None = None
+        self._reach = 0
+        """Bytes that arrays show: what lies behind them, nobody reads."""
+        self._parts: dict[int, int] = {}
+        """Of each element, by identity of the array."""
         self.left = True
         """Whether some may be left; found out at barriers."""
 
@@ -78,6 +89,29 @@ class _Elements:
         if self.wide is None:
             self.wide = np.tile(self.one, rows)
         return self.wide
+
+    def parts_of(self, array: SharedArray) -> int:
+        """Number of parts of each of its elements."""
+        if id(array) not in self._parts:
+            self._parts[id(array)] = self._add(array)
+        return self._parts[id(array)]
+
+    def _add(self, array: SharedArray) -> int:
+        size = array.dtype.itemsize
+        if size % self.unit:
+            self._parts.clear()
+            parts, self.unit = self.unit // gcd(size, self.unit), gcd(size, self.unit)
+            self.size *= parts
+            self.one = np.repeat(self.one, parts)
+            self.wide = None if self.wide is None else np.repeat(self.wide, parts)
+        reach = prod(array.shape) * size
+        if reach > self._reach:
+            new = slice(self._reach // self.unit, reach // self.unit)
+            self.one[new] = False
+            if self.wide is not None:
+                self.wide.reshape(-1, self.size)[:, new] = False
+            self._reach, self.left = reach, True
+        return size // self.unit
 
     def look(self) -> None:
         """Find out whether everything is written by now."""
@@ -101,6 +135,7 @@ class UnwrittenReads:
         self._names = names
         self._threads = np.arange(config.threads_per_block, dtype=np.int64)
         self._shared: dict[int, _Elements] = {}
+        """By identity of their memory."""
         self._journal = Journal()
 
     def barrier(self) -> None:
@@ -111,10 +146,10 @@ class UnwrittenReads:
     def wrote(self, array: DeviceArray | SharedArray, access: Access) -> None:
         """Take note of a store."""
         if isinstance(array, SharedArray):
-            elements = self._elements(array)
+            elements, parts = self._elements(array)
             if elements.left:
                 flags, rows = self._flags(elements, access)
-                flags[elements_of(access, (rows, len(self._threads)), array.size)] = True
+                flags[elements_of(in_parts(access, parts), (rows, len(self._threads)), elements.size)] = True
         elif array.unwritten is not None:
             flags, where = array.unwritten_flags(), elements_of(access, (len(self._blocks), len(self._threads)), 0)
             fresh = where[flags[where]]
@@ -128,18 +163,20 @@ class UnwrittenReads:
 
     def arrived(self, array: SharedArray, elements: NDArray[np.int64]) -> None:
         """Take note of copies, elements counted over all blocks."""
-        known = self._elements(array)
+        known, parts = self._elements(array)
         if known.left:
-            known.of(len(self._blocks))[elements] = True
+            flags = known.of(len(self._blocks)).reshape(-1, parts)
+            flags[elements] = True
 
     def read(self, array: DeviceArray | SharedArray, access: Access, site: Site) -> None:
         """Look whether a read meets something that nobody has written."""
         if isinstance(array, SharedArray):
-            elements = self._elements(array)
-            if not elements.left or array.window is not None:  # another array may have written it
+            elements, parts = self._elements(array)
+            if not elements.left:
                 return
             flags, rows = self._flags(elements, access)
-            missing = ~flags[elements_of(access, (rows, len(self._threads)), array.size)]
+            written = flags[elements_of(in_parts(access, parts), (rows, len(self._threads)), elements.size)]
+            missing = ~(written if parts == 1 else written.reshape(-1, parts).all(axis=1))
         else:
             unwritten = array.unwritten
             if unwritten is None:
@@ -151,10 +188,12 @@ class UnwrittenReads:
             active = active_of(access, rows, self._threads, array.size if isinstance(array, SharedArray) else 0)
             self._tell(array, active, np.flatnonzero(missing), len(self._blocks) // rows, site)
 
-    def _elements(self, array: SharedArray) -> _Elements:
-        if id(array) not in self._shared:
-            self._shared[id(array)] = _Elements(array.size)
-        return self._shared[id(array)]
+    def _elements(self, array: SharedArray) -> tuple[_Elements, int]:
+        """What is known of an array's memory, and of how many parts its elements are."""
+        elements = self._shared.get(array.identity)
+        if elements is None:
+            elements = self._shared[array.identity] = _Elements(array)
+        return elements, elements.parts_of(array)
 
     def _flags(self, elements: _Elements, access: Access) -> tuple[NDArray[np.bool_], int]:
         """Flags that an access is about, and of how many blocks they are."""

@@ -89,8 +89,8 @@ class Watch:
         self._global = None
         if launch.shadows is not None:
             self._global = GlobalRaces(launch.shadows, machine.blocks, threads, self._order, teller, machine.names)
-        self.replayed: dict[int, dict[int, Any]] | None = None
-        """Values that steps have written, where the kernel has run already and its steps are gone through in order."""
+        self.replayed: dict[int, NDArray[Any]] | None = None
+        """What steps have written to shared memory, where the kernel has run already and is gone through in order."""
 
     def undo(self) -> None:
         """Forget what these blocks did: they run again."""
@@ -190,14 +190,13 @@ class Watch:
 
     def _before(self, array: DeviceArray | SharedArray) -> Callable[[Any, Any], NDArray[Any]]:
         """Function that gives values of elements before the present access, from rows and positions."""
+        if isinstance(array, SharedArray):
+            shared = array.data if self.replayed is None else self._replayed(array)
+            return lambda rows, elements: shared[rows, elements]
         if self.replayed is None:
-            if isinstance(array, SharedArray):
-                shared = array.data
-                return lambda rows, elements: shared[rows, elements]
             data = array.flat
             return lambda _, elements: data[elements]
-        written = self._written(array)
-        offset = self._offset(array)
+        written, offset = self._launch.written.get(id(array.owner), {}), self._offset(array)
         nothing = np.zeros((), array.dtype)[()]
 
         def look_up(_: Any, elements: Any) -> NDArray[Any]:
@@ -206,21 +205,26 @@ class Watch:
 
         return look_up
 
-    def _written(self, array: DeviceArray | SharedArray) -> dict[int, Any]:
+    def _replayed(self, array: SharedArray) -> NDArray[Any]:
+        """What an array's memory holds by now, in the way of the array."""
         assert self.replayed is not None
-        if isinstance(array, SharedArray):
-            return self.replayed.setdefault(id(array), {})
-        return self._launch.written.setdefault(id(array.owner), {})
+        if array.identity not in self.replayed:
+            whole = array.data if array.data.base is None else array.data.base
+            self.replayed[array.identity] = np.zeros_like(whole)
+        return self.replayed[array.identity].view(array.dtype)
 
     @staticmethod
-    def _offset(array: DeviceArray | SharedArray) -> int:
-        return 0 if isinstance(array, SharedArray) else (array.address - array.owner.address) // array.dtype.itemsize
+    def _offset(array: DeviceArray) -> int:
+        return (array.address - array.owner.address) // array.dtype.itemsize
 
     def _remember(self, array: DeviceArray | SharedArray, index: NDArray[Any], mask: Mask, values: Any) -> None:
-        written, offset, shape = self._written(array), self._offset(array), self._machine.shape
-        on = self._machine.everyone(mask)
+        shape, on = self._machine.shape, self._machine.everyone(mask)
         where, what = np.broadcast_to(index, shape)[on], np.broadcast_to(values, shape)[on]
-        written.update(zip((where + offset).tolist(), what, strict=True))
+        if isinstance(array, SharedArray):
+            self._replayed(array)[0, where] = what
+        else:
+            written = self._launch.written.setdefault(id(array.owner), {})
+            written.update(zip((where + self._offset(array)).tolist(), what, strict=True))
 
     def start_copy(self, array: SharedArray, index: NDArray[Any], mask: Mask, site: Site, elements: int = 0) -> None:
         """Take note of asynchronous copies that begin; bulk copies have a number of elements each."""
