@@ -154,7 +154,7 @@ class UnwrittenReads:
             flags, where = array.unwritten_flags(), elements_of(access, (len(self._blocks), len(self._threads)), 0)
             fresh = where[flags[where]]
             if fresh.size:
-                self._journal.note(flags, fresh)
+                self._journal.keep(flags, fresh, before=True)
                 flags[fresh] = False
 
     def undo(self) -> None:
