@@ -135,4 +135,5 @@ class Reports(Generic[R]):
         """Add what other blocks reported."""
         for report in other:
             self.add(report)
-        self.left_out.update(other.left_out)
+        if other.left_out:
+            self.left_out.update(other.left_out)
