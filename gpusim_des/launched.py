@@ -181,7 +181,10 @@ class Launch:
         return facts_table(title, facts, [note for note in (captured, self.notice) if note])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the launch and what it counted as plain data that JSON can hold; times are `Simulation.to_dict`'s."""
+        """Return the launch, what it counted and its mistakes as plain data that JSON can hold.
+
+        Times are `Simulation.to_dict`'s. ``mistakes`` are those of `mistakes`, a dictionary for each.
+        """
         return {
             "name": self.name,
             "grid": list(self.config.grid),
@@ -191,6 +194,8 @@ class Launch:
             "vectorized": self.vectorized,
             "notice": self.notice,
             "counters": counters_to_plain(self.counters),
+            "mistakes": [mistake.to_dict() for mistake in self.mistakes],
+            "unreported": self.unreported,
         }
 
     @property

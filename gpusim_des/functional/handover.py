@@ -2,8 +2,8 @@
 
 A thread *releases* what it did before a fence with the atomic operation that follows the fence; whoever does an atomic
 operation later has *acquired* it. A fence of a block's scope does so for the threads of that block only. Which element
-the operations are on is not looked at: threads that use them are taken at their word. That never reports an order that
-exists, and may miss a race between such threads.
+the operations are on is not looked at: threads that use them are taken at their word. So no order is overlooked
+that exists, and a race between such threads may be.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Generic, TypeVar
 
 from gpusim_des.functional.source import Site, text_of
 from gpusim_des.grid import Dim3
@@ -52,11 +52,29 @@ class Report(ABC):
         """How harmless it is beside others of its kind, 0 for the worst: mostly all are equally bad."""
         return 0
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain data that JSON can hold: what it says, its remedy, and all that it knows."""
+        known = {field.name: _plain(getattr(self, field.name)) for field in fields(self) if field.repr}
+        return {"mistake": type(self).__name__, "finding": self.finding, "remedy": self.remedy, **known}
+
     def __str__(self) -> str:
         often = f" ({self.count:,} times)" if self.count > 1 else ""
         lines = {(site.filename, site.line): text_of(site) for site in self.sites}
         shown = [f"  line {line}: {text}" for (_, line), text in lines.items() if text]
         return "\n".join([f"{self.finding}{often}; {self.remedy}", *shown])
+
+
+def _plain(value: Any) -> Any:
+    """A part of a report as plain data.
+
+    >>> _plain((Dim3(1, 2, 3), Site("/home/me/k.py", 9)))
+    [[1, 2, 3], {'file': '/home/me/k.py', 'line': 9, 'column': 0}]
+    """
+    if isinstance(value, Site):
+        return {"file": value.filename, "line": value.line, "column": value.column}
+    if is_dataclass(value):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ Mask = NDArray[np.bool_] | None
 
 
 class Access(NamedTuple):
-    """What active threads do with a shared array; arrays broadcast to (blocks, threads)."""
+    """What active threads do with a shared or a device array; `position` and `mask` broadcast to (blocks, threads)."""
 
     kind: int
     position: NDArray[Any]

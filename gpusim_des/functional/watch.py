@@ -1,4 +1,7 @@
-"""Watches a machine for mistakes that a GPU would not report: races and reads of what nobody wrote."""
+"""Watches a machine for mistakes that a GPU would not report, and keeps all that is found of them.
+
+Races and reads of what nobody wrote are looked for here; `barriers` and `overflow` bring what they have found.
+"""
 
 from __future__ import annotations
 
