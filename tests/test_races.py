@@ -233,6 +233,26 @@ def test_values_are_equal_in_some_blocks(vectorize: bool) -> None:
     assert found(launch) == [(*OTHERS, 2), (*SAME, 2)]
 
 
+@gs.kernel
+def set_if_unset(t: Any, a: Any, c: Any, atomic: Any) -> Any:
+    cell = t.shared("cell", 1, np.int32)
+    if t.threadIdx.x == 1:
+        cell[0] = 7
+    yield t.syncthreads()
+    if t.threadIdx.x == 0:
+        c[0] = cell.atomic_add(0, 0) if atomic else cell[0]
+        cell[0] = 7
+    if t.threadIdx.x == 32:
+        cell[0] = 7
+
+
+@WAYS
+@pytest.mark.parametrize(("atomic", "kind"), [(False, "read-write"), (True, "atomic-write")])
+def test_equal_values_hide_no_other_race(atomic: bool, kind: str, vectorize: bool) -> None:
+    """Thread 32 writes what thread 0 has written, which has looked at what was there before."""
+    assert found(launched(set_if_unset, 1, 64, atomic, vectorize=vectorize)) == [(kind, "block", False, 1)]
+
+
 @WAYS
 def test_values_are_equal_only_with_those_that_are_left(vectorize: bool) -> None:
     """An update by an atomic operation lies between two stores of the same value."""

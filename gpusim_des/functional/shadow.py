@@ -115,7 +115,7 @@ class Shadow:
         where, threads = active
         found = self.conflicts(kind, where, threads, order)
         if found is not None and writing is not None:
-            found = found._replace(equal=self._left_by(found, where, writing))
+            found = self._not_only_written(found._replace(equal=self._left_by(found, where, writing)), active, order)
         lost = self.enter(kind, where, threads, time, order, writing)
         if kind != WRITE or lost is None:
             return found
@@ -123,8 +123,11 @@ class Shadow:
 
     def conflicts(self, kind: int, where: Numbers, threads: Threads, order: ThreadOrder) -> Conflicts | None:
         """Accesses of this kind, to elements `where`, that race with earlier ones; ``None``: no one does."""
+        return self._search(CONFLICTS[kind], where, threads, order)
+
+    def _search(self, kinds: tuple[int, ...], where: Numbers, threads: Threads, order: ThreadOrder) -> Conflicts | None:
         best = far = None
-        for stamps in self._candidates(kind, where, order):
+        for stamps in self._candidates(kinds, where, order):
             some, distance = order.distance(stamps, threads, across=self._across)
             if not some.size:
                 continue
@@ -138,6 +141,19 @@ class Shadow:
         which = np.flatnonzero(far)
         return Conflicts(which, best[which], far[which], np.zeros((self._blocks, len(which)), bool))
 
+    def _not_only_written(self, found: Conflicts, active: Active, order: ThreadOrder) -> Conflicts:
+        """Of writes that race with one of the same value, find those that race with a read or an update as well."""
+        same = np.flatnonzero(found.equal.any(axis=0))
+        if not same.size:
+            return found
+        (who, rows), which = active.threads, found.which[same]
+        worse = self._search((ATOMIC, READ), active.elements[which], Threads(who[which], rows[which]), order)
+        if worse is None:
+            return found
+        at = same[worse.which]
+        found.partners[at], found.distance[at], found.equal[:, at] = worse.partners, worse.distance, False
+        return found
+
     def _left_by(self, found: Conflicts, where: Numbers, writing: Writing) -> NDArray[np.bool_]:
         """Tell which writes find the value that they write, and find it since their partner's."""
         equal = same_values(writing.mine(found.which), writing.before(found.which))
@@ -149,8 +165,8 @@ class Shadow:
             equal = equal & ((times > changed) | ((times == changed) & latest))
         return equal
 
-    def _candidates(self, kind: int, where: Numbers, order: ThreadOrder) -> Iterator[Numbers]:
-        for other in CONFLICTS[kind]:
+    def _candidates(self, kinds: tuple[int, ...], where: Numbers, order: ThreadOrder) -> Iterator[Numbers]:
+        for other in kinds:
             if self._newest[other] > (-1 if self._across else order.floor):
                 for slots in (self._last, self._rival):
                     if other in slots:
