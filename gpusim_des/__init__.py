@@ -54,6 +54,24 @@ if TYPE_CHECKING:
     from gpusim_des.functional.stream_races import StreamRace
     from gpusim_des.functional.thread_kernel import InterpretedWarning, ThreadKernel, kernel
     from gpusim_des.functional.transfers import CopyReport
+    from gpusim_des.functional.type_names import (
+        boolean,
+        complex64,
+        complex128,
+        float32,
+        float64,
+        int8,
+        int16,
+        int32,
+        int64,
+        intp,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+        uintp,
+        void,
+    )
     from gpusim_des.functional.unwritten import UnwrittenRead
     from gpusim_des.gpu import GPU, list_gpus, load_gpu
     from gpusim_des.graph import Graph
@@ -123,6 +141,24 @@ _HOMES = {
         "kernel",
     ),
     "functional.transfers": ("CopyReport",),
+    "functional.type_names": (
+        "boolean",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "intp",
+        "uintp",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+        "void",
+    ),
     "gpu": (
         "GPU",
         "list_gpus",
@@ -216,17 +252,33 @@ __all__ = [
     "WarpState",
     "analytic",
     "block_kernel",
+    "boolean",
     "cdiv",
     "compare",
+    "complex64",
+    "complex128",
     "cuda",
     "experiment",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "intp",
     "kernel",
     "launch",
     "list_gpus",
     "load_gpu",
     "load_result",
     "sweep",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "uintp",
     "views",
+    "void",
 ]
 
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -226,6 +226,7 @@ class Device(StreamFace):
                 unwritten_reads=did.unwritten_reads,
                 left_before_barriers=did.left_before_barriers,
                 index_overflows=did.index_overflows,
+                unreported=did.unreported,
                 gpu=self.gpu,
                 kernel=kernel,
                 array_types=types,

@@ -198,9 +198,10 @@ class StreamFace(MemoryFace):
     def stream_races(self) -> list[StreamRace]:
         """Pairs of operations on one array, at least one writing, that nothing puts in order.
 
-        Each pair of calls is reported once, and warned of (`StreamRaceWarning`) when it is found. What kernels read
-        and wrote is taken from their run, as one span per array: kernels that work on alternating elements of one
-        array are reported, those that work on neighbouring parts are not.
+        Each pair of calls is reported once, with its `count` of pairs that met, and warned of (`StreamRaceWarning`)
+        when it is found; the first 100 are kept. What kernels read and wrote is taken from their run, as one span per
+        array: kernels that work on alternating elements of one array are reported, those that work on neighbouring
+        parts are not.
 
         Examples
         --------
@@ -212,10 +213,15 @@ class StreamFace(MemoryFace):
         ...     warnings.simplefilter("ignore")
         ...     for name in ("left", "right"):
         ...         dev.memset_async(a, 0, dev.stream(name=name))
-        >>> [(race.array, race.first.stream, race.second.stream) for race in dev.stream_races()]
-        [('a', 'left', 'right')]
+        >>> [(race.array, race.element, race.first.stream, race.second.stream) for race in dev.stream_races()]
+        [('a', (0,), 'left', 'right')]
         """
         return list(self._host.races.found)
+
+    @property
+    def unreported_stream_races(self) -> int:
+        """How often operations raced of which no report was kept, because there were too many."""
+        return self._host.races.found.left_out.total()
 
     def mistakes(self) -> tuple[Mistake | StreamRace, ...]:
         """Everything that was found wrong so far: in the kernels, in the order of the launches, then between streams.

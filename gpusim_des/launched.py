@@ -24,12 +24,13 @@ from gpusim_des.units import size
 
 Mistake = Race | LeftBeforeBarrier | IndexOverflow | UnwrittenRead
 
-_WARNINGS: dict[type[Mistake], type[Warning]] = {
-    Race: RaceWarning,
-    LeftBeforeBarrier: BarrierWarning,
-    IndexOverflow: IndexOverflowWarning,
-    UnwrittenRead: UnwrittenReadWarning,
+_KINDS: dict[type[Mistake], tuple[str, type[Warning]]] = {
+    Race: ("races", RaceWarning),
+    LeftBeforeBarrier: ("left_before_barriers", BarrierWarning),
+    IndexOverflow: ("index_overflows", IndexOverflowWarning),
+    UnwrittenRead: ("unwritten_reads", UnwrittenReadWarning),
 }
+"""Where a launch keeps reports, and how it warns of them."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,10 @@ class Launch:
     index_overflows: tuple[IndexOverflow, ...] = ()
     """Accesses with an index that was computed in 32 bits and did not fit."""
 
+    unreported: dict[str, int] = field(default_factory=dict)
+    """How often ``races``, ``unwritten_reads`` and so on happened at places of which no report was kept, where there
+    were any: 100 reports of each are, the worst. Races of equal values are not in it."""
+
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
         """Everything in the kernel that a GPU would not tell and may compute wrongly, the worst first.
@@ -74,23 +79,30 @@ class Launch:
 
     @property
     def warnings(self) -> tuple[tuple[str, type[Warning]], ...]:
-        """What the launch warns of: the worst mistake of each kind, and how many more there are."""
-        kinds: dict[type[Warning], list[Mistake]] = {}
+        """What the launch warns of: the worst mistake of each kind, how many more there are, and how often."""
+        kinds: dict[tuple[str, type[Warning]], list[Mistake]] = {}
         for mistake in self.mistakes:
-            kinds.setdefault(_WARNINGS[type(mistake)], []).append(mistake)
+            kinds.setdefault(_KINDS[type(mistake)], []).append(mistake)
         return tuple(
             (
                 f"kernel {self.name!r}: {found[0]}"
-                + (f"\nand {len(found) - 1} more in launch.mistakes" * (len(found) > 1)),
+                + (f"\nand {len(found) - 1} more in launch.mistakes" * (len(found) > 1))
+                + self._without_report(name),
                 kind,
             )
-            for kind, found in kinds.items()
+            for (name, kind), found in kinds.items()
         )
+
+    def _without_report(self, kind: str) -> str:
+        count = self.unreported.get(kind, 0)
+        return f"\nand {count:,} more {kind.replace('_', ' ')} at places that are too many to report" if count else ""
 
     def __str__(self) -> str:
         """Say first what is wrong, the worst of it in the first line; of a kernel that is right, what makes it slow."""
         head = f"kernel {self.name!r}, grid {self.config.grid}, block {self.config.block}"
-        parts = [*(map(str, self.mistakes) if self.mistakes else self._slow()), head, self.notice]
+        unreported = (self._without_report(kind).strip() for kind in self.unreported)
+        mistakes = [*map(str, self.mistakes), *unreported]
+        parts = [*(mistakes or self._slow()), head, self.notice]
         return "\n".join(part for part in [*parts, self.counters.summary()] if part)
 
     def _slow(self) -> list[str]:
@@ -182,7 +194,10 @@ class Launch:
         return facts_table(title, facts, [note for note in (captured, self.notice) if note])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the launch and what it counted as plain data that JSON can hold; times are `Simulation.to_dict`'s."""
+        """Return the launch, what it counted and its mistakes as plain data that JSON can hold.
+
+        Times are `Simulation.to_dict`'s. ``mistakes`` are those of `mistakes`, a dictionary for each.
+        """
         return {
             "name": self.name,
             "grid": list(self.config.grid),
@@ -192,6 +207,8 @@ class Launch:
             "vectorized": self.vectorized,
             "notice": self.notice,
             "counters": counters_to_plain(self.counters),
+            "mistakes": [mistake.to_dict() for mistake in self.mistakes],
+            "unreported": self.unreported,
         }
 
     @property

@@ -222,6 +222,11 @@ class Event:
         start, end = self._simulated_fs(), later._simulated_fs()
         return (end - start) / FS_PER_S
 
+    @property
+    def has_time(self) -> bool:
+        """Whether its last record was simulated, so that `elapsed` can tell its time."""
+        return isinstance(self._mark, Mark) and self._mark.number in self._host.event_times_fs
+
     def mark(self, who: str) -> Mark | CapturedMark:
         """Last record; `who` wants it, for the message if there is none."""
         if self._mark is None:

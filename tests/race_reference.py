@@ -8,7 +8,7 @@ WARP = 32
 
 
 class Access(NamedTuple):
-    """What some threads of a block do at once: thread → element."""
+    """What some threads do at once: thread → element."""
 
     kind: str
     """``read``, ``write`` or ``atomic``."""
@@ -19,33 +19,39 @@ class Meet(NamedTuple):
     """Threads that put each other in order: all of a block (a barrier), or the given lanes warp by warp."""
 
     lanes: tuple[int, ...] | None
+    block: int | None = None
+    """In which block; ``None``: in each one."""
 
 
 Event = Access | Meet
 
 
-def racing_accesses(program: list[Event], threads: int) -> int:
-    """Count the accesses of one block that race with an access before them, or, of one store, with one by others.
+def racing_accesses(program: list[Event], threads: int, blocks: int = 1) -> int:
+    """Count the accesses that race with an access before them, or, of one store, with one by others.
 
-    Of several threads that store to an element at once all but the last race.
+    Of several threads that store to an element at once all but the last race. The threads of a block follow those of
+    the block before it; no block is in order with another.
     """
-    seen = [[-1] * threads for _ in range(threads)]  # seen[t][u]: time up to which t is behind what u did
-    history: list[tuple[int, int, int, str]] = []  # time, thread, element, kind
+    size = threads * blocks
+    seen = [[-1] * size for _ in range(size)]  # seen[t][u]: time up to which t is behind what u did
+    history: dict[int, list[tuple[int, int, str]]] = {}  # by element: time, thread, kind
     count = 0
     for time, event in enumerate(program):
         if isinstance(event, Meet):
-            _meet(seen, event, time, threads)
+            for block in range(blocks) if event.block is None else [event.block]:
+                _meet(seen, event, time, range(block * threads, (block + 1) * threads))
             continue
         for thread, element in event.elements.items():
             before = any(
-                other != thread and where == element and _clash(kind, event.kind) and seen[thread][other] < then
-                for then, other, where, kind in history
+                other != thread and _clash(kind, event.kind) and seen[thread][other] < then
+                for then, other, kind in history.get(element, ())
             )
             once_more = event.kind == "write" and any(
                 other > thread and where == element for other, where in event.elements.items()
             )
             count += before or once_more
-        history += [(time, thread, element, event.kind) for thread, element in event.elements.items()]
+        for thread, element in event.elements.items():
+            history.setdefault(element, []).append((time, thread, event.kind))
     return count
 
 
@@ -53,12 +59,13 @@ def _clash(one: str, other: str) -> bool:
     return one != other or one == "write"
 
 
-def _meet(seen: list[list[int]], event: Meet, time: int, threads: int) -> None:
-    groups = [list(range(threads))]
+def _meet(seen: list[list[int]], event: Meet, time: int, threads: range) -> None:
+    groups = [list(threads)]
     if event.lanes is not None:
-        groups = [[t for t in event.lanes if t // WARP == warp] for warp in range(-(-threads // WARP))]
+        warps = range(-(-len(threads) // WARP))
+        groups = [[threads[lane] for lane in event.lanes if lane // WARP == warp] for warp in warps]
     for group in groups:
-        joint = [max((seen[t][u] for t in group), default=-1) for u in range(threads)]
+        joint = [max((seen[t][u] for t in group), default=-1) for u in range(len(seen))]
         for u in group:
             joint[u] = time
         for t in group:

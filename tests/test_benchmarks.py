@@ -6,8 +6,11 @@ import json
 import math
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import gpusim_des as gs
@@ -55,6 +58,32 @@ def test_checks_are_measured_on_kernels_without_mistakes(capsys: pytest.CaptureF
 def test_sweeps_keep_two_cores_busy() -> None:
     """Asked: 1.7 times one core for 200 small configurations; tried again, since other work may run on the machine."""
     assert any(sweeps.main(quick=False)["free"] >= 1.7 for _ in range(3))
+
+
+@gs.kernel
+def wrong_everywhere(t: Any, a: Any, c: Any, big: Any) -> Any:
+    """A read of what nobody wrote, a barrier that threads have left, a race, and an index that wraps."""
+    s = t.shared("s", 64, np.int32)
+    if t.threadIdx.x > 40:
+        return
+    s[0] = t.threadIdx.x
+    yield t.syncthreads()
+    c[t.threadIdx.x] = a[t.threadIdx.x] + s[(t.threadIdx.x * big) & 63]
+
+
+def test_the_base_of_that_measurement_looks_for_nothing() -> None:
+    def launched(**how: Any) -> gs.Launch:
+        dev = gs.Device("tiny")
+        arrays = dev.malloc(64, np.int32), dev.to_device(np.zeros(64, np.int32))
+        return dev.launch(wrong_everywhere, 1, 64, *arrays, np.int32(2**30), vectorize=True, **how)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert {type(mistake) for mistake in launched().mistakes} == {
+            *(gs.Race, gs.LeftBeforeBarrier, gs.IndexOverflow, gs.UnwrittenRead)
+        }
+        with checks.no_checks():
+            assert launched(races="off").mistakes == ()
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])

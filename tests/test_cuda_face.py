@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -15,6 +18,7 @@ import gpusim_des.cuda
 from gpusim_des import cuda
 from gpusim_des.cuda import current
 from gpusim_des.trace import CopyMemory, LaunchKernel
+from tests.thread_modules import module_of
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +127,25 @@ def test_arguments_that_are_no_arrays() -> None:
         many[1, 1](out)
 
 
+def test_launches_are_kept_by_the_device() -> None:
+    """So they are forgotten with its own, and another device knows none of them."""
+    cuda.select("tiny")
+    for factor in (2, 3):
+        scale[1, 32](np.ones(4), factor)
+    first, second = scale.launches
+    assert (first, second) == tuple(cuda.device().launches)
+    assert first.counters == second.counters
+    gone = weakref.ref(first)
+    del first, second
+    used = cuda.device()
+    cuda.select("h100-sxm")
+    assert scale.launches == []
+    cuda.select(used).forget_launches()
+    assert scale.launches == []
+    gc.collect()
+    assert gone() is None
+
+
 @pytest.mark.parametrize(
     ("launch", "error", "message"),
     [
@@ -203,6 +226,9 @@ SIGNATURES = [
     numba.void(numba.float32[::1], numba.float32),
     ["void(float64[:, :], float32)", "void(float32[:], float32)"],
     [numba.void(numba.float32[:], numba.float32)],
+    gs.void(gs.float32[:], gs.float32),
+    (gs.float32[::1], gs.float32),
+    [gs.void(gs.float64[:, :], gs.float32), gs.void(gs.float32[:], gs.float32)],
 ]
 
 
@@ -223,6 +249,68 @@ def test_signatures_convert_numbers_and_check_arrays(signature: Any) -> None:
         product[1, 1](np.ones((1, 1), np.float32), 1)
     with pytest.raises(gs.LaunchError, match=r"got \(float32\[:\]\)"):
         product[1, 1](a)
+
+
+WITH_TYPES = """
+import numpy as np
+from numba import boolean, complex64, cuda, float32, float64, int32, intp, uint8, void
+
+BIG = float32(3)
+
+
+@cuda.jit(float64(float32), device=True)
+def half(x):
+    return x / 2
+
+
+@cuda.jit(void(float32[:], int32, uint8[:]))
+def kernel(a, n, flags):
+    s = cuda.shared.array(32, float32)
+    seen = cuda.local.array(1, dtype=boolean)
+    i = cuda.threadIdx.x
+    s[i] = float32(i) * BIG + float32(half(float32(n)))
+    seen[0] = i > 3
+    cuda.syncthreads()
+    a[i] = s[31 - i] + intp(i)
+    flags[i] = uint8(seen[0]) + uint8(300)
+
+
+def run():
+    a, flags = cuda.device_array(32, dtype=float32), cuda.to_device(np.zeros(32, np.uint8))
+    kernel[1, 32](a, 7, flags)
+    return a.copy_to_host(), flags.copy_to_host(), complex64(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from gpusim_des import boolean, complex64, cuda,",
+        "from gpusim_des import cuda\nfrom numba import boolean, complex64,",
+    ],
+    ids=["ours", "Numba's"],
+)
+def test_types_come_with_the_same_import_line(line: str, tmp_path: Path) -> None:
+    """Numba's own types are welcome as well; ``uint8(300)`` is 44."""
+    source = WITH_TYPES.replace("from numba import boolean, complex64, cuda,", line)
+    assert source != WITH_TYPES
+    a, flags, number = module_of(source, tmp_path).run()
+    assert a.dtype == np.float32
+    assert a.tolist() == [3 * (31 - i) + 3.5 + i for i in range(32)]
+    assert flags.tolist() == [44 + (i > 3) for i in range(32)]
+    assert number == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: gs.float32[3], r"float32\[3\]: give a colon for each dimension, for example float32\[:, :\]"),
+        (lambda: gs.void(gs.float32, "x"), r"void\('x'\): give types such as float32, int32\[:\]"),
+    ],
+)
+def test_types_that_are_none(call: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        call()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import gpusim_des as gs
 import gpusim_des.cuda
 from gpusim_des import cuda
 from gpusim_des.trace import RecordEvent
-from tests.test_cuda_face import scale
+from tests.test_cuda_face import scale, small_device  # noqa: F401 - every test has a device of its own
 
 # Arrays -------------------------------------------------------------------------------------------------------------
 
@@ -169,7 +169,16 @@ def test_streams_wait_for_events() -> None:
         ("reduce", "write the reduction as a kernel"),
         ("libdevice", "use the functions of math"),
         ("nanosleep", "leave it out"),
-        ("float4", "it has DeviceNDArray, Event"),
+        ("float4", "use one array for each part"),
+        ("float32x2", "use one array for each part"),
+        ("uchar3", "use one array for each part"),
+        ("int32", "from gpusim_des import cuda, int32"),
+        ("gpus", r"cuda.get_current_device\(\)"),
+        ("list_devices", r"cuda.get_current_device\(\)"),
+        ("detect", r"gpusim_des.list_gpus\(\)"),
+        ("close", r"begin anew with cuda.select\(\)"),
+        ("ldg", "index the array"),
+        ("float5", "it has DeviceNDArray, Event"),
     ],
 )
 def test_names_that_there_are_not(name: str, instead: str) -> None:

@@ -70,19 +70,31 @@ def shared_cell(t: Any, a: Any, c: Any, how: Any) -> Any:
 
 @WAYS
 @pytest.mark.parametrize(
-    ("how", "expected"),
+    ("how", "at_once", "in_turn"),
     [
-        ("add", {"write-read", "read-write", "write-write"}),
-        ("atomic", set()),
-        ("flag", {"write-write"}),
-        ("atomic and read", {"atomic-read", "read-atomic"}),
+        (
+            "add",
+            [("read-write", "grid", 128)],
+            [("write-read", "grid", 64), ("write-write", "grid", 64), ("read-write", "block", 64)],
+        ),
+        ("atomic", [], []),
+        ("flag", *[[("write-write", "grid", 64), ("write-write", "block", 32), ("write-write", "warp", 31)]] * 2),
+        (
+            "atomic and read",
+            [("atomic-read", "grid", 128)],
+            [("read-atomic", "grid", 64), ("atomic-read", "grid", 64), ("atomic-read", "block", 64)],
+        ),
     ],
 )
-def test_a_shared_counter(how: str, expected: set[str], vectorize: bool) -> None:
-    """A plain add loses updates (case C34's mistake); all that write the same value is told as such."""
+def test_a_shared_counter(how: str, at_once: list[Any], in_turn: list[Any], vectorize: bool) -> None:
+    """A plain add loses updates (case C34's mistake); all that write the same value is told as such.
+
+    Vectorized, both blocks read, and then each of the 128 threads writes what others have read. In turn the first block
+    races with itself: 64 writes. The second one's 64 threads then read what that has written, and overwrite it.
+    """
     launch = launched(shared_cell, 2, 64, how, vectorize=vectorize)
-    assert {race.kind for race in launch.races} <= expected
-    assert bool(launch.races) == bool(expected)
+    told = sorted((race.kind, race.scope, race.count) for race in launch.races)
+    assert told == sorted(at_once if vectorize else in_turn)
     assert all(race.equal_values == (how == "flag") for race in launch.races)
 
 
@@ -106,6 +118,43 @@ def test_the_last_block_may_read_what_others_released(vectorize: bool) -> None:
     launch = launched(ticket, 4, 64, False, vectorize=vectorize)
     assert found(launch) == {("write-read", "grid", False)}
     assert launch.counters.races == 3
+
+
+@gs.cuda.jit
+def ticket_of_numba(a: Any, c: Any, fence: Any) -> None:
+    """The same, with fences of two scopes."""
+    last = gs.cuda.shared.array(1, np.int32)
+    if gs.cuda.threadIdx.x == 0:
+        a[gs.cuda.blockIdx.x] = gs.cuda.blockIdx.x + 1
+        if fence == "block":
+            gs.cuda.threadfence_block()
+        else:
+            gs.cuda.threadfence_system()
+        last[0] = gs.cuda.atomic.add(c, 0, 1)
+    gs.cuda.syncthreads()
+    if last[0] == gs.cuda.gridDim.x - 1 and gs.cuda.threadIdx.x < gs.cuda.gridDim.x:
+        c[1 + gs.cuda.threadIdx.x] = a[gs.cuda.threadIdx.x]
+
+
+@WAYS
+@pytest.mark.parametrize(("fence", "races"), [("block", 3), ("system", 0)])
+def test_a_fence_of_a_block_releases_nothing_to_others(fence: str, races: int, vectorize: bool) -> None:
+    assert launched(ticket_of_numba, 4, 64, fence, vectorize=vectorize).counters.races == races
+
+
+@gs.cuda.jit
+def flag_of_numba(a: Any, c: Any) -> None:
+    """Within a block a fence of its scope is enough."""
+    if gs.cuda.threadIdx.x == 0:
+        a[5] = 1
+        gs.cuda.threadfence_block()
+        gs.cuda.atomic.exch(c, 0, 1)
+    if gs.cuda.threadIdx.x == 32 and gs.cuda.atomic.add(c, 0, 0) == 1:
+        c[1] = a[5]
+
+
+def test_a_fence_of_a_block_releases_to_its_threads() -> None:
+    assert launched(flag_of_numba, 1, 64).races == ()
 
 
 @gs.kernel

@@ -75,6 +75,38 @@ def test_near_misses(kernel: Any, vectorize: bool) -> None:
 
 
 @gs.kernel
+def powers(t: Any, first: Any, a: Any, out: Any) -> Any:
+    i = t.threadIdx.x
+    row = np.int32(first + i)
+    out[i] = a[row**2 & 63]
+    if i > 29:
+        out[i] = a[row**3 & 63]
+    if i > 30:
+        out[i] = a[row**5 & 63]
+
+
+@WAYS
+def test_powers(vectorize: bool) -> None:
+    """46,341² = 2,147,488,281 is the first square beyond 32 bits: thread 11's, and 20 more follow."""
+    square, cube, fifth = launched(powers, np.int32(46_330), vectorize=vectorize).index_overflows
+    assert (square.exact, square.thread, square.count) == (46_341**2, gs.Dim3(11, 0, 0), 21)
+    assert (cube.exact, cube.thread, cube.count) == (46_360**3, gs.Dim3(30, 0, 0), 2)
+    assert "gives 9,223,372,036,854,775,807 or more in thread (31, 0, 0)" in str(fifth)  # 46,361⁵ has 24 digits
+    assert launched(powers, np.int32(-31), vectorize=vectorize).mistakes == ()
+
+
+@gs.block_kernel
+def squares_in_blocks(blk: Any, first: Any, a: Any, out: Any) -> None:
+    blk.store(out, blk.tid, blk.load(a, (blk.tid + first) ** 2 & 63))
+
+
+def test_powers_in_block_style() -> None:
+    (report,) = launched(squares_in_blocks, np.int32(46_310)).index_overflows
+    assert (report.exact, report.thread, report.count) == (46_341**2, gs.Dim3(31, 0, 0), 1)
+    assert launched(squares_in_blocks, np.int32(46_309)).mistakes == ()
+
+
+@gs.kernel
 def generated(t: Any, first: Any, a: Any, out: Any) -> Any:
     i = (first + t.blockIdx.x) * 96 + t.lane * 3
     out[t.threadIdx.x] = a[i & 63]
@@ -175,18 +207,21 @@ INT32 = st.integers(-(2**31), 2**31 - 1) | st.integers(-70_000, 70_000)
 )
 def test_intervals_contain_every_result(name: str, a: list[int], b: list[int], shift: int) -> None:
     """No overflow is missed because an interval is too narrow, and exact results are Python's."""
-    b = [shift] if name == "left_shift" else b
+    b = [shift] if name == "left_shift" else [n % 40 - 4 for n in b] if name == "power" else b
     low, high = overflow.interval(name, (min(a), max(a)), (min(b), max(b)))
     compute: dict[str, Callable[[int, int], int]] = {
         "add": lambda x, y: x + y,
         "subtract": lambda x, y: x - y,
         "multiply": lambda x, y: x * y,
         "left_shift": lambda x, y: x << y,
+        "power": lambda x, y: x**y if y >= 0 else 0,
     }
     for x in a:
         for y in b:
-            assert low <= compute[name](x, y) <= high
-            assert int(overflow.exactly(name, np.int32(x), np.int32(y))) == compute[name](x, y)
+            exact = compute[name](x, y)
+            assert low <= exact <= high or not (overflow.fits((exact, exact)) or overflow.fits((low, high)))
+            known = max(-overflow.FURTHEST, min(overflow.FURTHEST, exact))
+            assert int(overflow.exactly(name, np.int32(x), np.int32(y))) == known
 
 
 @gs.kernel

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
+from gpusim_des.functional import executor
 from tests.test_races import line_of
 
 WAYS = pytest.mark.parametrize("vectorize", [True, False], ids=["vectorized", "interpreted"])
@@ -153,6 +154,57 @@ def test_a_sample_leaves_no_false_reports() -> None:
     assert launch.sample is not None
     with pytest.warns(gs.SampledResultWarning):
         assert dev.launch(double, 2000, 64, out).mistakes == ()
+
+
+# Blocks that run again ------------------------------------------------------------------------------------------------
+
+
+@gs.kernel
+def adds_twice(t: Any, c: Any, plain: Any) -> Any:
+    i = t.linear
+    c[i] = c[i] + 1
+    if not plain:
+        steps = [1, 2, 3]  # a list: such kernels run thread by thread, which is found out here
+        c[i] = c[i] + steps[i % 3]
+
+
+@gs.block_kernel
+def adds_and_disagrees(blk: Any, c: Any, plain: Any) -> None:
+    i = blk.bx * blk.bdx + blk.tid
+    blk.store(c, i, blk.load(c, i) + 1)
+    if not plain and blk.bx % 2 == 0:
+        blk.sync()
+
+
+@gs.kernel
+def adds_long(t: Any, c: Any, plain: Any) -> Any:
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    c[i] = c[i] + 1
+    c[i] = c[i] * 2
+    c[i] = c[i] * 2
+
+
+@pytest.mark.filterwarnings("ignore::gpusim_des.InterpretedWarning")
+@pytest.mark.parametrize("part", [False, True], ids=["whole", "part"])
+@pytest.mark.parametrize("kernel", [adds_twice, adds_and_disagrees, adds_long], ids=lambda kernel: kernel.name)
+def test_blocks_that_run_again_read_what_nobody_had_written(
+    kernel: Any, part: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They stop halfway, as they cannot run so many at a time: what they wrote by then is taken back."""
+    if kernel is adds_long:  # five instructions of each warp: four blocks are stopped, and two, but not one
+        monkeypatch.setattr(executor, "CHUNK_INSTRUCTIONS", 40)
+    blocks = 1 if kernel is adds_twice else 4
+    counts = []
+    for plain in (True, False):
+        dev = gs.Device("tiny")
+        whole = dev.malloc(512, np.float32, "c")
+        launch = dev.launch(kernel, blocks, 64, whole.part(128, 64 * blocks) if part else whole, plain)
+        counts.append([(read.array, read.element, read.count) for read in launch.unwritten_reads])
+        start = 128 if part else 0
+        elements = np.arange(512)
+        left = np.flatnonzero(np.asarray(whole.unwritten))
+        np.testing.assert_array_equal(left, elements[(elements < start) | (elements >= start + 64 * blocks)])
+    assert counts == [[("c", (0,), 64 * blocks)]] * 2
 
 
 # Out of bounds --------------------------------------------------------------------------------------------------------

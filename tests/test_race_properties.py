@@ -11,7 +11,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
-from gpusim_des.functional import shared_races, thread_order
+from gpusim_des.functional import executor, shared_races, thread_order
 from tests.race_reference import Access, Event, Meet, racing_accesses
 from tests.random_kernels import random_kernel
 from tests.test_thread_equality import run
@@ -58,9 +58,10 @@ def random_program(seed: int, threads: int, blocks: int, *, partial: bool) -> li
 
 
 @gs.block_kernel
-def obey(blk: Any, program: Any, threads: Any) -> None:
-    """Do what a program says, one step after the other."""
-    tile = blk.shared(ELEMENTS, np.int32)
+def obey(blk: Any, program: Any, threads: Any, cells: Any = None) -> None:
+    """Do what a program says, one step after the other, in shared memory or in an array of the device."""
+    tile = blk.shared(ELEMENTS, np.int32) if cells is None else cells
+    load, store = (blk.sload, blk.sstore) if cells is None else (blk.load, blk.store)
     for event, block in program.steps:
         lanes = range(threads) if isinstance(event, Meet) else event.elements
         if isinstance(event, Meet) and event.lanes is not None:
@@ -73,9 +74,9 @@ def obey(blk: Any, program: Any, threads: Any) -> None:
         if isinstance(event, Meet):
             (blk.sync if event.lanes is None else blk.syncwarp)(mask=on)
         elif event.kind == "read":
-            blk.sload(tile, where, mask=on)
+            load(tile, where, mask=on)
         elif event.kind == "write":
-            blk.sstore(tile, where, blk.tid, mask=on)
+            store(tile, where, blk.tid, mask=on)
         else:
             blk.atomic_add(tile, where, 1, mask=on)
 
@@ -87,9 +88,10 @@ class Program:
         self.steps = steps
 
 
-def counted(program: list[Step], threads: int, blocks: int) -> int:
+def counted(program: list[Step], threads: int, blocks: int, memory: Any = "shared") -> int:
     dev = gs.Device("tiny")
-    launch = dev.launch(obey, blocks, threads, Program(program), threads)
+    cells = [dev.malloc(ELEMENTS, np.int32)] if memory == "global" else []
+    launch = dev.launch(obey, blocks, threads, Program(program), threads, *cells, races=memory)
     counters = launch.counters
     assert counters.races + counters.equal_value_races == sum(race.count for race in launch.races)
     return counters.races + counters.equal_value_races
@@ -118,6 +120,32 @@ def test_where_parts_of_warps_meet_no_order_is_overlooked(seed: int, threads: in
     assert (found > 0) == (expected > 0)
 
 
+def of_the_grid(program: list[Step], threads: int, blocks: range) -> list[Event]:
+    """The steps of some blocks, which run at once, with threads numbered through all blocks."""
+    events: list[Event] = []
+    for event, only in program:
+        doing = [block for block in blocks if only in {None, block}]
+        if isinstance(event, Meet):
+            events += [event._replace(block=block) for block in doing]
+        else:
+            elements = {block * threads + t: where for block in doing for t, where in event.elements.items()}
+            events.append(Access(event.kind, elements))
+    return events
+
+
+@settings(SETTINGS, max_examples=40)
+@given(seed=st.integers(0, 10**9), threads=st.sampled_from([1, 4, 33]), blocks=st.integers(1, 3), apart=st.booleans())
+def test_races_of_a_grid_are_those_of_the_definition(seed: int, threads: int, blocks: int, apart: bool) -> None:
+    """Global memory, in blocks that run at once, or one after the other (`apart`): counts are of this order."""
+    program = random_program(seed, threads, blocks, partial=False)
+    parts = [range(b, b + 1) for b in range(blocks)] if apart else [range(blocks)]
+    events = [event for part in parts for event in of_the_grid(program, threads, part)]
+    with pytest.MonkeyPatch.context() as patch:
+        if apart:
+            patch.setattr(executor, "CHUNK_THREADS", 1)
+        assert counted(program, threads, blocks, "global") == racing_accesses(events, threads, blocks)
+
+
 def test_what_is_put_off_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads and exchanges are looked at late, at the latest when many wait; here none may wait."""
     monkeypatch.setattr(shared_races, "_MOST_WAITING", 0)
@@ -143,25 +171,72 @@ def test_kernels_without_races_are_never_reported(seed: int, tmp_path_factory: p
         assert races_of(launch) == []
 
 
-@QUICK
-@given(
-    seed=st.integers(0, 10**9),
-    threads=st.sampled_from([33, 64, 96]),
-    distance=st.integers(1, 32),
-)
+PLANTS = {
+    "write-read": "{Z}[{i}] = {i}\n    b = b + {Z}[({i} + {far}) % {n}]",
+    "read-write": "{Z}[{i}] = 1\n    yield t.syncthreads()\n    b = b + {Z}[({i} + {far}) % {n}]\n    {Z}[{i}] = 2",
+    "write-write": "{Z}[{i}] = {i}\n    {Z}[({i} + {far}) % {n}] = {i}",
+    "atomic-write": "{Z}.atomic_add({i}, 1)\n    {Z}[({i} + {far}) % {n}] = {i}",
+}
+"""Two accesses by which every thread races with the one that is so far away."""
+
+
+def planted(source: str, rng: Random, plant: str) -> str:
+    """Put statements between two others of a kernel that all threads reach.
+
+    Where threads may leave, in kernels without barriers, that is the first one.
+    """
+    lines = source.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.startswith("    loc = ["))
+    own = [k for k, line in enumerate(lines) if line[:4].isspace() and not line[4].isspace() and k > first]
+    places = [k for k in own if not lines[k].lstrip().startswith(("else", "elif"))]
+    if "        C[z] = 0" in lines:
+        start = lines.index("        C[z] = 0") + 1
+        places = [k for k in places if k >= start]
+    at = rng.choice(places) if "yield t.syncthreads()" in source else places[0]
+    return "\n".join([*lines[:at], "    " + plant, *lines[at:], ""])
+
+
+@pytest.mark.parametrize("kind", PLANTS)
+@settings(QUICK, max_examples=2)
+@given(seed=st.integers(0, 10**9), threads=st.sampled_from([33, 64, 96]), distance=st.integers(1, 32))
 def test_a_planted_race_is_found_both_ways(
-    seed: int, threads: int, distance: int, tmp_path_factory: pytest.TempPathFactory
+    seed: int, threads: int, distance: int, kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """At the end of a random kernel every thread writes its element and reads one of another, without a barrier."""
+    """Somewhere in a random kernel every thread races with one of its block."""
     source, _, _ = random_kernel(seed)
-    planted = '    Z = t.shared("Z", 128, np.int32)\n    Z[t.linear] = 1\n    b = b + Z[(t.linear + {}) % nt]\n'
-    head, mark, tail = source.partition("    OI[me] += a + b\n")
-    assert mark
-    kernel = module_of(head + planted.format(distance) + mark + tail, tmp_path_factory.mktemp("planted")).kern
+    plant = '{Z} = t.shared("{Z}", 128, np.int32)\n    ' + PLANTS[kind]
+    source = planted(source, Random(seed), plant.format(Z="Z", i="t.linear", far=distance, n="nt"))
+    kernel = module_of(source, tmp_path_factory.mktemp("planted")).kern
     launches = [run(kernel, 2, threads, vectorize=way, count="auto")[1] for way in (True, False)]
     crossing = sum((t + distance) % threads // 32 != t // 32 for t in range(threads))
-    expected = {("write-read", "block"): 2 * crossing, ("write-read", "warp"): 2 * (threads - crossing)}
+    expected = {(kind, "block"): 2 * crossing, (kind, "warp"): 2 * (threads - crossing)}
     for launch in launches:
         found = {(race.kind, race.scope): race.count for race in launch.races if race.array == "Z"}
         assert found == {key: count for key, count in expected.items() if count}
     assert launches[0].races == launches[1].races
+
+
+@pytest.mark.parametrize("kind", sorted(PLANTS.keys() - {"read-write"}))
+@settings(QUICK, max_examples=2)
+@given(seed=st.integers(0, 10**9), threads=st.sampled_from([33, 64]), distance=st.integers(1, 32))
+def test_a_planted_race_in_global_memory_is_found(
+    seed: int, threads: int, distance: int, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """The same for the threads of three blocks; thread by thread the two accesses of different blocks change places."""
+    source, _, _ = random_kernel(seed)
+    plant = PLANTS[kind].format(Z="Z", i="me", far=distance, n=f"{3 * threads}")
+    source = planted(source.replace("H, M, n):", "H, M, n, Z):", 1), Random(seed), plant)
+    kernel = module_of(source, tmp_path_factory.mktemp("planted")).kern
+    more = np.zeros(3 * threads, np.int32)
+    near = {
+        scope: 3 * sum(t + distance < threads and ((t + distance) // 32 == t // 32) == same for t in range(threads))
+        for scope, same in (("warp", True), ("block", False))
+    }
+    for way in (True, False):
+        _, launch = run(kernel, 3, threads, vectorize=way, count="auto", races="global", more=more)
+        found = [(race.kind, race.scope, race.count) for race in launch.races if race.array == "Z"]
+        inside = {scope: count for name, scope, count in found if scope != "grid" and name == kind}
+        assert inside == {scope: count for scope, count in near.items() if count}
+        between = [(name, count) for name, scope, count in found if scope == "grid"]
+        assert sum(count for _, count in between) == 3 * distance
+        assert not way or {name for name, _ in between} == {kind}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +180,96 @@ def test_equal_values_are_told_but_not_warned_of(recwarn: pytest.WarningsRecorde
     assert ", both the same value, and nothing orders them" in str(launch.races[0])
 
 
+BLOCK = 9
+
+
+def turns(*writes: tuple[int, int]) -> int:
+    """Threads with the values that they write in one number, three digits for each."""
+    return sum((10 * thread + value) * 1000**k for k, (thread, value) in enumerate(writes))
+
+
+@gs.kernel
+def in_turn(t: Any, a: Any, c: Any, writes: Any, where: Any) -> Any:
+    """Threads write to one element in turn; `BLOCK` is a value that differs between blocks."""
+    cell = t.shared("cell", 1, np.int32)
+    for k in range(4):
+        value = writes // 1000**k % 10
+        if value > 0 and t.threadIdx.x == writes // 1000**k % 1000 // 10:
+            if where == "global":
+                a[0] = value
+            else:
+                cell[0] = t.blockIdx.x if value == BLOCK else value
+
+
+OTHERS, SAME = ("write-write", "block", False), ("write-write", "block", True)
+IN_WARP = ("write-write", "warp", True)
+
+
+@WAYS
+@pytest.mark.parametrize("where", ["shared", "global"])
+@pytest.mark.parametrize(
+    ("writes", "races"),
+    [
+        (turns((0, 5), (32, 7), (33, 7)), [(*OTHERS, 2)]),
+        (turns((0, 7), (32, 7), (33, 7)), [(*SAME, 2)]),
+        (turns((0, 7), (32, 7), (32, 7)), [(*SAME, 2)]),
+        (turns((0, 5), (0, 7), (32, 7)), [(*SAME, 1)]),
+        (turns((0, 7), (32, 5), (33, 7), (34, 7)), [(*OTHERS, 3)]),
+        (turns((0, 7), (32, 5), (32, 7)), [(*OTHERS, 2)]),
+        (turns((32, 5), (0, 7), (1, 7)), [(*OTHERS, 2)]),
+        (turns((0, 5), (32, 7), (0, 5)), [(*OTHERS, 2)]),
+        (turns((0, 7), (1, 7)), [(*IN_WARP, 1)]),
+    ],
+)
+def test_values_are_equal_if_none_came_between(writes: int, races: list[Any], where: str, vectorize: bool) -> None:
+    """A store races with one by the other warp if there is any, whose value all in between must have left."""
+    assert found(launched(in_turn, 1, 64, writes, where, races="global", vectorize=vectorize)) == races
+
+
+@WAYS
+def test_values_are_equal_in_some_blocks(vectorize: bool) -> None:
+    """Thread 0 writes the block's number and two others 1: the same in block 1 alone."""
+    launch = launched(in_turn, 2, 64, turns((0, BLOCK), (32, 1), (33, 1)), "shared", vectorize=vectorize)
+    assert found(launch) == [(*OTHERS, 2), (*SAME, 2)]
+
+
+@gs.kernel
+def set_if_unset(t: Any, a: Any, c: Any, atomic: Any) -> Any:
+    cell = t.shared("cell", 1, np.int32)
+    if t.threadIdx.x == 1:
+        cell[0] = 7
+    yield t.syncthreads()
+    if t.threadIdx.x == 0:
+        c[0] = cell.atomic_add(0, 0) if atomic else cell[0]
+        cell[0] = 7
+    if t.threadIdx.x == 32:
+        cell[0] = 7
+
+
+@WAYS
+@pytest.mark.parametrize(("atomic", "kind"), [(False, "read-write"), (True, "atomic-write")])
+def test_equal_values_hide_no_other_race(atomic: bool, kind: str, vectorize: bool) -> None:
+    """Thread 32 writes what thread 0 has written, which has looked at what was there before."""
+    assert found(launched(set_if_unset, 1, 64, atomic, vectorize=vectorize)) == [(kind, "block", False, 1)]
+
+
+@WAYS
+def test_values_are_equal_only_with_those_that_are_left(vectorize: bool) -> None:
+    """An update by an atomic operation lies between two stores of the same value."""
+    launch = launched(updated_between, 1, 64, vectorize=vectorize)
+    assert found(launch) == [("write-atomic", "block", False, 1), ("write-write", "block", False, 1)]
+
+
+@gs.kernel
+def updated_between(t: Any, a: Any, c: Any) -> Any:
+    cell = t.shared("cell", 1, np.int32)
+    if t.threadIdx.x == 0:
+        cell[0] = 7
+    if t.threadIdx.x == 32:
+        cell.atomic_add(0, 0)
+        cell[0] = 7
+
+
 @gs.kernel
 def mixed(t: Any, a: Any, c: Any, atomic: Any) -> Any:
     total = t.shared("total", 1, np.int32)
@@ -310,9 +399,6 @@ def test_the_sum_is_right_in_lockstep_all_the_same(vectorize: bool) -> None:
     assert dev.to_host(c)[0] == 512 * 511 // 2
 
 
-EXCHANGES: list[Callable[[Any], Any]] = []
-
-
 @gs.kernel
 def neighbours(t: Any, a: Any, c: Any, how: Any) -> Any:
     s = t.shared("s", 32, np.int32)
@@ -334,12 +420,31 @@ def neighbours(t: Any, a: Any, c: Any, how: Any) -> Any:
 
 @WAYS
 @pytest.mark.parametrize(
-    ("how", "races"), [("syncwarp", 0), ("shuffle", 0), ("vote", 0), ("nothing", 32), ("fence", 32), ("half", 17)]
+    ("how", "races"), [("syncwarp", 0), ("shuffle", 32), ("vote", 32), ("nothing", 32), ("fence", 32), ("half", 17)]
 )
 def test_what_orders_lanes_of_a_warp(how: str, races: int, vectorize: bool) -> None:
-    """Of lanes 0 to 15, which meet, 15 read what another of them wrote: 17 others race. A fence orders no threads."""
+    """Of lanes 0 to 15, which meet, 15 read what another of them wrote: 17 others race.
+
+    A fence orders no threads, and shuffles and votes order no memory.
+    """
     launch = launched(neighbours, 1, 32, how, vectorize=vectorize)
     assert found(launch) == ([("write-read", "warp", False, races)] if races else [])
+
+
+@gs.cuda.jit
+def halves(a: Any, c: Any) -> None:
+    """Each half of a warp meets on its own, at one place."""
+    s = gs.cuda.shared.array(32, np.int32)
+    i = gs.cuda.threadIdx.x
+    s[i] = a[i]
+    gs.cuda.syncwarp(0xFFFF if i < 16 else 0xFFFF0000)
+    c[i] = s[(i + 1) % 32]
+
+
+@WAYS
+def test_lanes_meet_those_of_their_mask(vectorize: bool) -> None:
+    """Lanes 15 and 31 read what a lane of the other half has written."""
+    assert found(launched(halves, 1, 32, vectorize=vectorize)) == [("write-read", "warp", False, 2)]
 
 
 @gs.kernel

@@ -202,6 +202,30 @@ def test_a_launch_as_data() -> None:
     assert json.loads(json.dumps(data)) == data
 
 
+@gs.kernel
+def reversed_without_barrier(t: Any, a: Any, c: Any) -> Any:
+    tile = t.shared("tile", (2, 32), np.int32)
+    tile[t.threadIdx.x // 32, t.lane] = 1
+    c[t.threadIdx.x] = tile[1 - t.threadIdx.x // 32, t.lane] + a[t.threadIdx.x]
+
+
+def test_mistakes_as_data() -> None:
+    dev = gs.Device("tiny")
+    a, c = dev.malloc(64, np.int32, "a"), dev.malloc(64, np.int32, "c")
+    launch = dev.launch(reversed_without_barrier, 1, 64, a, c)
+    data = launch.to_dict()
+    race, read = data["mistakes"]
+    assert (race["mistake"], race["array"], race["element"], race["count"]) == ("Race", "tile", [1, 0], 64)
+    assert (race["second"]["kind"], race["second"]["thread"]) == ("read", [0, 0, 0])
+    assert race["second"]["site"]["file"] == __file__
+    assert race["second"]["site"]["line"] == race["first"]["site"]["line"] + 1 == launch.races[0].second.line
+    assert f"{race['finding']} (64 times); {race['remedy']}" in str(launch.races[0])
+    assert (read["mistake"], read["memory"], read["block"], read["count"]) == ("UnwrittenRead", "global", [0, 0, 0], 64)
+    assert "remedies" not in race
+    assert data["unreported"] == {}
+    assert json.loads(json.dumps(data)) == data
+
+
 # Rows ----------------------------------------------------------------------------------------------------------------
 
 

@@ -39,11 +39,12 @@ def test_the_report(dev: gs.Device) -> None:
     s = Streams(dev)
     dev.memcpy_async(s.a, s.host, s.one)
     message = (
-        r"race on array 'a': copy h2d 'a' in stream 'one' \(line (\d+) of test_stream_races.py\) writes it, kernel "
-        r"'increment' in stream 'two' \(line (\d+) of test_stream_races.py\) reads and writes it, and neither waits "
-        r"for the other; record an event in stream 'one' after the first, event.record\(stream\), and let stream 'two' "
-        r"wait for it before the second, stream.wait_event\(event\); or let the host wait in between, "
-        r"stream.synchronize\(\)"
+        r"race on array 'a', \[0\] to \[63\]: copy h2d 'a' in stream 'one' \(line (\d+) of test_stream_races.py\) "
+        r"writes it, kernel 'increment' in stream 'two' \(line (\d+) of test_stream_races.py\) reads and writes it, "
+        r"and neither waits for the other; record an event in stream 'one' after the first, event.record\(stream\), "
+        r"and let stream 'two' wait for it before the second, stream.wait_event\(event\); or let the host wait in "
+        r"between, stream.synchronize\(\)\n  line \1: dev.memcpy_async\(s.a, s.host, s.one\)\n"
+        r"  line \2: dev.launch\(increment,"
     )
     with pytest.warns(gs.StreamRaceWarning, match=message) as told:
         dev.launch(increment, 1, 64, s.a, stream=s.two)
@@ -51,7 +52,7 @@ def test_the_report(dev: gs.Device) -> None:
     assert found(dev) == ["a: copy h2d 'a' writes in one, kernel 'increment' reads and writes in two"]
     (race,) = dev.stream_races()
     assert isinstance(race, gs.StreamRace)
-    assert race.second.line == race.first.line + 9 == told[0].lineno
+    assert race.second.line == race.first.line + 10 == told[0].lineno
     assert race.remedy in str(race) == dev.warnings[0]
     assert dev.to_host(s.a).tolist() == [1] * 64  # computed in the order of the calls
 
@@ -141,8 +142,36 @@ def test_parts_that_overlap(dev: gs.Device) -> None:
     s = Streams(dev)
     parts = dev.malloc(100, np.int32, "parts")
     dev.launch(fill_part, 1, 64, parts, 0, 50, stream=s.one)
-    with pytest.warns(gs.StreamRaceWarning, match="race on array 'parts'"):
+    with pytest.warns(gs.StreamRaceWarning, match=r"race on array 'parts', \[49\]: kernel"):
         dev.launch(fill_part, 1, 64, parts, 49, 99, stream=s.two)
+    (race,) = dev.stream_races()
+    assert (race.element, race.last_element, race.count) == ((49,), (49,), 1)
+
+
+def test_operations_are_counted_not_their_accesses(dev: gs.Device) -> None:
+    """Both kernels read and write rows 1 and 2, and a copy of rows 2 and 3 meets each of them."""
+    s, m = Streams(dev), dev.to_device(np.zeros((4, 16), np.float32), "m")
+    rows = m.part(16, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dev.launch(increment, 1, 32, rows, stream=s.one)
+        dev.launch(increment, 1, 32, rows, stream=s.two)
+    (race,) = dev.stream_races()
+    assert (race.element, race.last_element, race.count) == ((1, 0), (2, 15), 1)
+
+
+def test_reports_have_a_limit(dev: gs.Device) -> None:
+    """Each of 102 arrays is written by two calls of its own."""
+    s = Streams(dev)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for k in range(102):
+            array = dev.malloc(4, name=f"x{k}")
+            for stream in (s.one, s.two):
+                dev.memset_async(array, 0, stream)
+    assert [race.array for race in dev.stream_races()] == [f"x{k}" for k in range(100)]
+    assert len(told) == 100
+    assert dev.unreported_stream_races == 2
 
 
 def test_atomics_clash_with_reads_and_writes(dev: gs.Device) -> None:
@@ -177,7 +206,10 @@ def test_repeated_calls_are_reported_once(dev: gs.Device) -> None:
         for _ in range(10):
             dev.memset_async(s.a, 0, s.one)
             dev.memset_async(s.a, 0, s.two)
-    assert len(dev.stream_races()) == len(told) == 2  # and the second call with the first one of the next round
+    assert len(dev.stream_races()) == len(told) == 2
+    there, back = dev.stream_races()
+    assert (there.count, back.count) == (10, 9)  # and the second call with the first one of the next round
+    assert "and neither waits for the other (10 times); record" in str(there)
 
 
 def test_an_array_at_the_place_of_a_freed_one_is_another(dev: gs.Device) -> None:

@@ -144,10 +144,13 @@ def test_time_between_events(dev: gs.Device) -> None:
     end.record()
     with pytest.raises(gs.StreamError, match=r"event 'start' has no time yet: .* call dev.simulate\(\) first"):
         start.elapsed(end)
+    assert not start.has_time
     dev._event_times_fs = {0: 1_000_000, 1: 3_500_000}
+    assert start.has_time
     assert start.elapsed(end) == 2.5e-9
     assert end.elapsed(start) == -2.5e-9
     end.record()
+    assert (start.has_time, end.has_time, dev.event().has_time) == (True, False, False)
     with pytest.raises(gs.StreamError, match="event 'end' has no time yet"):
         start.elapsed(end)
     dev._event_times_fs[2] = 1_000_000

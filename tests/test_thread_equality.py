@@ -32,9 +32,9 @@ def load_kernel(source: str, folder: Path) -> Any:
 
 
 def run(
-    kernel: Any, grid: Any, block: Any, *, vectorize: bool, count: Any, races: Any = "shared"
+    kernel: Any, grid: Any, block: Any, *, vectorize: bool, count: Any, races: Any = "shared", more: Any = None
 ) -> tuple[list[Any], Launch]:
-    """Run a random kernel on fixed inputs; returns all arrays afterwards and the launch."""
+    """Run a random kernel on fixed inputs, and one `more`; returns all arrays afterwards and the launch."""
     threads = int(np.prod(grid) * np.prod(block))
     rng = np.random.default_rng(7)
     dev = gs.Device("tiny")
@@ -54,7 +54,8 @@ def run(
         np.zeros(16, np.int32),
     ]
     arrays = [dev.to_device(x) for x in (*inputs, *outputs)]
-    launch = dev.launch(kernel, grid, block, *arrays, LENGTH, vectorize=vectorize, count=count, races=races)
+    last = [] if more is None else [dev.to_device(more, "Z")]
+    launch = dev.launch(kernel, grid, block, *arrays, LENGTH, *last, vectorize=vectorize, count=count, races=races)
     assert launch.vectorized is vectorize
     return [dev.to_host(x) for x in arrays], launch
 

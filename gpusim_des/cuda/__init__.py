@@ -1,10 +1,11 @@
 """Kernels written for ``numba.cuda``, run on the simulated GPU: change one import line.
 
-``from numba import cuda`` becomes ``from gpusim_des import cuda``. Kernels, device arrays, streams and events have the
-names and types that they have there. What is beyond them: `device` is the simulated `Device` in use, `select` changes
-it, and ``kernel.launches[-1]`` is what the last launch counted.
+``from numba import cuda, float32`` becomes ``from gpusim_des import cuda, float32``. Kernels, device arrays, streams
+and events have the names and types that they have there. What is beyond them: `device` is the simulated `Device` in
+use, `select` changes it, and ``kernel.launches[-1]`` is what the last launch counted.
 """
 
+import re
 from typing import NoReturn
 
 from gpusim_des.cuda import random
@@ -151,11 +152,27 @@ _INSTEAD = {
     "current_context": "cuda.device() knows what is allocated: used_bytes, free_bytes, leaks()",
     "as_cuda_array": "copy the array with cuda.to_device",
     "vectorize": "write the loop over elements as a kernel",
+    "list_devices": "there is one device: cuda.get_current_device() tells about it, cuda.select() changes it",
+    "gpus": "there is one device: cuda.get_current_device() tells about it, cuda.select() changes it",
+    "detect": "cuda.get_current_device() tells about the GPU in use, gpusim_des.list_gpus() which there are",
+    "close": "leave it out, or begin anew with cuda.select()",
+    "ldg": "index the array: what a kernel only reads needs no other load here",
+    "defer_cleanup": "leave it out: memory is freed at once",
+    "external_stream": "use cuda.stream(): nobody else has streams here",
+    "legacy_default_stream": "use cuda.default_stream()",
+    "per_thread_default_stream": "give cuda.select() a gpusim_des.Device(gpu, default_stream='per-thread')",
 }
+
+_VECTOR = re.compile(r"(u?(char|short|int|long|longlong)|float|double)[1-4]|(u?int|float)\d+x[1-4]")
+_NUMBER = re.compile(r"boolean|void|u?int(8|16|32|64|p)|float(32|64)|complex(64|128)")
 
 
 def __getattr__(name: str) -> NoReturn:
     known = _INSTEAD.get(name)
+    if _VECTOR.fullmatch(name):
+        known = "vectors of numbers are not simulated: use one array for each part, or one with a dimension more"
+    elif _NUMBER.fullmatch(name):
+        known = f"types are beside it: from gpusim_des import cuda, {name}"
     about = f"; {known}" if known else f"; it has {', '.join(n for n in __all__ if not n.startswith('_'))}"
     raise AttributeError(f"gpusim_des.cuda has no {name!r}{about}")
 

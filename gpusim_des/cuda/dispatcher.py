@@ -37,8 +37,6 @@ class Kernel(CudaKernel):
 
     Attributes
     ----------
-    launches
-        What its launches left behind, oldest first: counters and traces (`gpusim_des.Launch`).
     device
         Whether it is a device function, which only kernels can call.
     max_registers
@@ -57,7 +55,14 @@ class Kernel(CudaKernel):
         self.device = device_function
         self.max_registers = max_registers
         self.declared = declared
-        self.launches: list[Launch] = []
+
+    @property
+    def launches(self) -> list[Launch]:
+        """What its launches on the device in use left behind, oldest first: counters and traces (`gpusim_des.Launch`).
+
+        ``cuda.device().forget_launches()`` forgets them, and frees their memory.
+        """
+        return [launch for launch in device().launches if launch.kernel is self]
 
     def __getitem__(self, configuration: Any) -> Configured:
         """Return the kernel with blocks, threads, and perhaps a stream and bytes of dynamic shared memory."""
@@ -127,7 +132,7 @@ class Configured:
         values = args if kernel.declared is None else matching(kernel.name, kernel.declared, args)
         names = kernel.parameters
         with PassedArguments(dev, names, values, self.stream) as passed:
-            done = dev.launch(
+            dev.launch(
                 kernel,
                 self.griddim,
                 self.blockdim,
@@ -136,7 +141,6 @@ class Configured:
                 dynamic_shared=self.sharedmem,
                 registers=kernel.max_registers,
             )
-        kernel.launches.append(done)
 
 
 def _sizes(given: Any) -> Any:

@@ -9,8 +9,9 @@ import numpy as np
 
 from gpusim_des.errors import LaunchError
 from gpusim_des.functional.array_view import ArrayView
-from gpusim_des.functional.element_types import of_another_library
+from gpusim_des.functional.element_types import of_numba
 from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.type_names import ArrayType, NumberType, SignatureType
 
 _SHORT = {
     **{f"i{n}": f"int{8 * n}" for n in (1, 2, 4, 8)},
@@ -64,8 +65,8 @@ Signature = tuple[Parameter, ...]
 
 
 def is_signature(given: Any) -> bool:
-    """Tell whether this is a signature, or a list of signatures: a text, or types of Numba."""
-    if isinstance(given, str | list | tuple):
+    """Tell whether this is a signature, or a list of signatures: a text, or types."""
+    if isinstance(given, str | list | tuple | NumberType):
         return True
     return type(given).__module__.startswith("numba.") and (hasattr(given, "args") or hasattr(given, "name"))
 
@@ -89,7 +90,7 @@ def signatures(given: Any) -> list[Signature]:
         return [one for item in given for one in signatures(item)]
     if isinstance(given, str):
         return [_read(given)]
-    if isinstance(given, tuple):
+    if isinstance(given, tuple) and not isinstance(given, SignatureType | ArrayType):
         return [tuple(_parameter(x) for x in given)]
     if hasattr(given, "args"):
         return [tuple(_parameter(x) for x in given.args)]
@@ -101,9 +102,10 @@ def _parameter(kind: Any) -> Parameter:
     if isinstance(kind, str):
         return _read_parameter(kind, kind)
     element, ndim = getattr(kind, "dtype", None), getattr(kind, "ndim", 0)
-    if type(kind).__module__.startswith("numba.") and isinstance(ndim, int) and ndim:
+    from_numba = type(kind).__module__.startswith("numba.") and isinstance(ndim, int) and ndim
+    if from_numba or isinstance(kind, ArrayType):
         kind = element
-    dtype = of_another_library(kind)
+    dtype = of_numba(kind)
     if dtype is None and isinstance(kind, type) and issubclass(kind, np.generic):
         dtype = np.dtype(kind)
     if dtype is None:

@@ -1,4 +1,8 @@
-"""Barriers that not all threads of a block reach: an error, or a report where the others have left the kernel."""
+"""Barriers of blocks and of warps, and fences: what puts accesses of several threads in order.
+
+A barrier that not all threads of a block reach is an error, or a report where the others have left the kernel. Shuffles
+and votes let lanes meet, too, but order no memory: CUDA's guide says so of both, and of ``__syncwarp`` that it does.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional import complaints
-from gpusim_des.functional.source import Site, text_of
-from gpusim_des.grid import Dim3
+from gpusim_des.functional.handover import FenceScope
+from gpusim_des.functional.provenance import Producers
+from gpusim_des.functional.reports import KernelReport
+from gpusim_des.functional.source import Site
+from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
-    from gpusim_des.functional.machine import Machine
+    from gpusim_des.functional.machine import Machine, Mask
 
 
-@dataclass(frozen=True)
-class LeftBeforeBarrier:
+@dataclass(frozen=True, kw_only=True)
+class LeftBeforeBarrier(KernelReport):
     """A barrier that threads reach although others of their block have left the kernel.
 
     Attributes
@@ -34,26 +41,12 @@ class LeftBeforeBarrier:
         How many blocks met so, each as often as it did.
     """
 
-    kernel: str
-    site: Site
-    block: Dim3
     threads: str
-    count: int
-
-    @property
-    def where(self) -> Dim3:
-        """The block of the example."""
-        return self.block
 
     @property
     def key(self) -> tuple[object, ...]:
         """What is the same for all that are counted together."""
         return (self.site,)
-
-    @property
-    def line(self) -> int:
-        """Source line of the barrier, 0 if unknown."""
-        return self.site.line
 
     @property
     def remedy(self) -> str:
@@ -63,13 +56,40 @@ class LeftBeforeBarrier:
             "return before a barrier, put the work under an if instead"
         )
 
-    def __str__(self) -> str:
-        often = f" ({self.count:,} times)" if self.count > 1 else ""
-        shown = f"\n  line {self.line}: {text_of(self.site)}" if text_of(self.site) else ""
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
         return (
             f"threads {self.threads} of block {self.block} have left before the barrier in line {self.line} that the "
-            f"others reach{often}; {self.remedy}{shown}"
+            "others reach"
         )
+
+
+def meet(machine: Machine, mask: Mask, producers: Producers, site: Site) -> int:
+    """Barrier of blocks; returns its event. Raises `DeadlockError` as `check`."""
+    machine.counters.count_barriers(site, check(machine, machine.everyone(mask), site))
+    event = machine.instruction(OpClass.BARRIER, mask, producers, site)
+    if event >= 0:
+        machine.watch.barrier(mask)
+    return event
+
+
+def meet_in_warps(
+    machine: Machine, mask: Mask, producers: Producers, site: Site, members: NDArray[np.uint32] | None = None
+) -> int:
+    """Barrier of the active lanes of each warp, or of those whose `members` are the same mask; returns its event."""
+    event = machine.instruction(OpClass.VOTE, mask, producers, site)
+    if event >= 0:
+        machine.watch.warp_barrier(mask, members)
+    return event
+
+
+def fence(machine: Machine, mask: Mask, producers: Producers, site: Site, scope: FenceScope = "device") -> int:
+    """Fence of the active threads; returns its event. It costs the same whoever sees it."""
+    event = machine.instruction(OpClass.FENCE, mask, producers, site)
+    if event >= 0:
+        machine.watch.fence(mask, scope)
+    return event
 
 
 def check(machine: Machine, on: NDArray[np.bool_], site: Site) -> int:
@@ -93,5 +113,7 @@ def check(machine: Machine, on: NDArray[np.bool_], site: Site) -> int:
         rows = np.flatnonzero(away.any(axis=1))
         block = machine.config.grid.at(int(machine.blocks[rows[0]]))
         gone = complaints.ranges(np.flatnonzero(away[rows[0]]).tolist())
-        machine.watch.left.add(LeftBeforeBarrier(machine.kernel_name, site, block, gone, len(rows)))
+        machine.watch.left.add(
+            LeftBeforeBarrier(kernel=machine.kernel_name, site=site, block=block, threads=gone, count=len(rows))
+        )
     return int(np.count_nonzero(there))

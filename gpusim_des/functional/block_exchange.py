@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import provenance
+from gpusim_des.functional import barriers, provenance
 from gpusim_des.functional.lanes import Lanes, joint_producers, values_of
 from gpusim_des.functional.machine import Machine, Mask
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.source import Site, caller
-from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
     from gpusim_des.functional.block_kernel import Index
@@ -142,13 +141,15 @@ class Exchange(ABC):
 
     def syncwarp(self, mask: Any = None) -> None:
         """Barrier of the active lanes of each warp."""
-        self._vote("syncwarp", True, mask)
+        site = caller()
+        on, made = self._mask(mask, site)
+        barriers.meet_in_warps(self._machine, on, made, site)
 
     def threadfence(self, mask: Any = None) -> None:
         """Order each thread's writes before its later ones, as others see them."""
         site = caller()
         on, made = self._mask(mask, site)
-        self._machine.instruction(OpClass.FENCE, on, made, site)
+        barriers.fence(self._machine, on, made, site)
 
     def _vote(self, name: str, predicate: Any, mask: Any) -> Lanes:
         site = caller()

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from gpusim_des.errors import BoundsError, KernelError, MaskError
-from gpusim_des.functional import instructions, overflow, provenance
+from gpusim_des.functional import barriers, instructions, overflow, provenance
 from gpusim_des.functional.block_copies import AsynchronousCopies
 from gpusim_des.functional.block_tensor import TensorCores
 from gpusim_des.functional.branch_mask import BranchMask
@@ -207,7 +207,7 @@ class Block(AsynchronousCopies, TensorCores):
         """Barrier of the block (``__syncthreads``); raises `DeadlockError` if `mask` keeps some of its threads away."""
         site = caller()
         on, _ = self._mask(mask, site)
-        self._machine.barrier(on, (), site)
+        barriers.meet(self._machine, on, (), site)
 
     def branch(self, condition: Any, mask: Any = None) -> BranchMask:
         """Count a branch on `condition`; its divergence shows in the counters.

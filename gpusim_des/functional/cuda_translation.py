@@ -42,8 +42,8 @@ def translate(runtime: Runtime, place: int, operation: CudaOperation, arguments:
         return _NUMBERS[name](runtime, place, **arguments)
     if name.startswith("atomic."):
         return _atomic(runtime, place, name.removeprefix("atomic."), **arguments)
-    if name in {"threadfence_block", "threadfence_system"}:
-        name = "threadfence"
+    if name.startswith("threadfence"):
+        name, arguments = "threadfence", {"scope": "block" if name == "threadfence_block" else "device"}
     if name in {"shared.array", "local.array"}:
         return _request(name, declared=_declared(runtime, place, name, **arguments))
     for what in _WHOLE & arguments.keys():

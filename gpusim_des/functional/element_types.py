@@ -1,4 +1,4 @@
-"""Element types by whatever name a kernel gives them: NumPy's, Python's, or Numba's, which are known by their looks."""
+"""Element types by whatever name a kernel gives them: NumPy's, Python's, Numba's, or ours in the way of Numba."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from gpusim_des.functional.type_names import NumberType
 
-def of_another_library(kind: Any) -> np.dtype[Any] | None:
-    """NumPy's type for a scalar type of Numba, such as ``numba.float32``; ``None`` for anything else.
+
+def of_numba(kind: Any) -> np.dtype[Any] | None:
+    """NumPy's type for a scalar type of Numba, such as ``numba.float32``, or of ours; ``None`` for anything else.
 
     Numba itself is not imported: its types say their names, which are NumPy's.
 
-    >>> of_another_library(np.float32), of_another_library("float32")
-    (None, None)
+    >>> import gpusim_des as gs
+    >>> of_numba(gs.float32), of_numba(np.float32), of_numba("float32")
+    (dtype('float32'), None, None)
     """
+    if isinstance(kind, NumberType):
+        return kind.dtype
     if not type(kind).__module__.startswith("numba."):
         return None
     name = getattr(kind, "name", None)
@@ -34,7 +39,7 @@ def element_type(kind: Any) -> np.dtype[Any]:
     """
     if kind is None:
         raise TypeError("None is no element type: give one, for example np.float32")
-    known = of_another_library(kind)
+    known = of_numba(kind)
     try:
         return np.dtype(kind) if known is None else known
     except TypeError:

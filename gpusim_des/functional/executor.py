@@ -21,7 +21,7 @@ from gpusim_des.functional.left_out import LeftOut
 from gpusim_des.functional.machine import Counting, Machine
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.overflow import IndexOverflow
-from gpusim_des.functional.races import Race, worst_first
+from gpusim_des.functional.races import EQUAL_VALUES, Race, worst_first
 from gpusim_des.functional.sampling import Sampler, SampleSize
 from gpusim_des.functional.shared_memory import SharedLimits
 from gpusim_des.functional.thread_kernel import ThreadKernel, ThreadRunner
@@ -69,6 +69,8 @@ class Executed(NamedTuple):
     unwritten_reads: tuple[UnwrittenRead, ...] = ()
     left_before_barriers: tuple[LeftBeforeBarrier, ...] = ()
     index_overflows: tuple[IndexOverflow, ...] = ()
+    unreported: dict[str, int] = {}  # noqa: RUF012 - nobody changes it
+    """How often each of these happened at places of which no report was kept; equal values aside."""
 
 
 def execute(
@@ -165,7 +167,19 @@ def execute(
         tuple(executed.unwritten),
         tuple(executed.left),
         tuple(executed.overflows),
+        _unreported(executed),
     )
+
+
+def _unreported(executed: ExecutedBlocks) -> dict[str, int]:
+    races = sum(count for rank, count in executed.races.left_out.items() if rank < EQUAL_VALUES)
+    counts = {
+        "races": races,
+        "unwritten_reads": executed.unwritten.left_out.total(),
+        "left_before_barriers": executed.left.left_out.total(),
+        "index_overflows": executed.overflows.left_out.total(),
+    }
+    return {kind: count for kind, count in counts.items() if count}
 
 
 def _settle(uses: ArrayUses, *, sampled: bool) -> None:

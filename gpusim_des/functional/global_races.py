@@ -13,14 +13,11 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional.journal import Journal
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.functional.race_teller import Moment, RaceTeller, Racing
-from gpusim_des.functional.races import AccessKind
-from gpusim_des.functional.shadow import ATOMIC, READ, WRITE, Conflicts, Shadow, together
+from gpusim_des.functional.race_teller import KINDS, Moment, RaceTeller, Racing
+from gpusim_des.functional.shadow import WRITE, Shadow, Writing
 from gpusim_des.functional.source import Site
-from gpusim_des.functional.thread_order import WHO, WHO_BITS, ThreadOrder, Threads
-from gpusim_des.functional.touched import Access, Active, active_of, same_values
-
-_KINDS: dict[int, AccessKind] = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
+from gpusim_des.functional.thread_order import WHO, Numbers, ThreadOrder, Threads
+from gpusim_des.functional.touched import Access, Active, active_of
 
 
 class GlobalShadows:
@@ -83,7 +80,7 @@ class GlobalRaces:
     def access(self, array: DeviceArray, access: Access, site: Site, values: Any = None, before: Any = None) -> None:
         """Hold an access against those before it; arguments as for shared memory."""
         moments = self._teller.moments
-        time = self._teller.begin(_KINDS[access.kind], site)
+        time = self._teller.begin(KINDS[access.kind], site)
         local = active_of(access, len(self._blocks), self._threads, 0)
         rows = local.threads.rows
         first = (array.address - array.owner.address) // array.dtype.itemsize
@@ -91,22 +88,16 @@ class GlobalRaces:
         active = Active(local.elements + first if first else local.elements, threads)
         shadow = self._shadows.of(array.owner)
         shadow.journal, shadow.since = self._journal, self._since
-        found = shadow.conflicts(access.kind, active.elements, threads, self._order)
-        lost = shadow.enter(access.kind, active.elements, threads, time, self._order)
-        if access.kind == WRITE and lost is not None:
-            found = lost if found is None else together(found, lost)
+        found = shadow.meet(access.kind, active, time, self._order, self._writing(access, local, values, before))
         if found is None:
             return
-        equal = np.zeros(len(found.which), bool)
-        if access.kind == WRITE and values is not None and access.width == 1:
-            equal = self._equal(local, found, time, values, before)
         racing = Racing(
             local.elements[found.which],
             threads.who[found.which],
             rows[found.which],
             found.partners,
             found.distance,
-            equal,
+            found.equal[0] & self._teller.wrote(found.partners),
             np.ones(len(found.which), np.int64),
         )
         label = self._names.get(id(array), array.name)
@@ -115,17 +106,19 @@ class GlobalRaces:
     def _block_of(self, who: int, _: int) -> int:
         return who // len(self._threads)
 
-    def _equal(self, local: Active, found: Conflicts, time: int, values: Any, before: Any) -> NDArray[np.bool_]:
-        """Whether a write writes what its partner has written."""
-        which, moments, size = found.which, self._teller.moments, len(self._threads)
-        writes = np.array([moments[t].kind == "write" for t in (found.partners >> WHO_BITS).tolist()], bool)
+    def _writing(self, access: Access, local: Active, values: Any, before: Any) -> Writing | None:
+        if access.kind != WRITE or values is None or access.width > 1:
+            return None
+        size = len(self._threads)
         whole = np.broadcast_to(values, (len(self._blocks), size))
-        rows = local.threads.rows[which]
-        mine = whole[rows, local.threads.who[which]]
-        now = found.partners >> WHO_BITS == time
-        row_of = np.zeros(len(which), np.intp)
-        partners = found.partners & WHO
-        row_of[now] = np.searchsorted(self._blocks, partners[now] // size)
-        theirs = whole[row_of, partners % size]
-        then = before(rows, local.elements[which]).astype(mine.dtype, copy=False)
-        return np.asarray(same_values(mine, np.where(now, theirs, then)) & writes)
+        who, rows = local.threads
+
+        def theirs(partners: Numbers, _: Any) -> NDArray[Any]:
+            number = partners & WHO
+            return whole[None, np.searchsorted(self._blocks, number // size), number % size]
+
+        return Writing(
+            lambda places: whole[None, rows[places], who[places]],
+            lambda places: before(rows[places], local.elements[places])[None].astype(whole.dtype, copy=False),
+            theirs,
+        )

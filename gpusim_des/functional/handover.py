@@ -1,18 +1,22 @@
 """Threads that hand data over without a barrier: with fences and atomic operations, as locks, flags and tickets do.
 
 A thread *releases* what it did before a fence with the atomic operation that follows the fence; whoever does an atomic
-operation later has *acquired* it. Which element the operations are on is not looked at: threads that use them are taken
-at their word. That never reports an order that exists, and may miss a race between such threads.
+operation later has *acquired* it. A fence of a block's scope does so for the threads of that block only. Which element
+the operations are on is not looked at: threads that use them are taken at their word. So no order is overlooked
+that exists, and a race between such threads may be.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
+
+FenceScope = Literal["block", "device"]
+"""Who sees a fence: the threads of the block, or those of all blocks."""
 
 
 class Handover:
@@ -36,20 +40,25 @@ class Handover:
         nothing = np.zeros((0, 0), np.int64)
         self._fence = self._released = self._acquired = nothing
         """By thread: time of the last fence, up to when its work is released, time of the last atomic operation."""
+        self._wide = nothing
+        """By thread: time of the last fence that all blocks see."""
         self._guarded = np.zeros((0, 0), bool)
         """Threads whose last atomic operation was followed by a fence: they may hold a lock."""
 
     def _begin(self) -> None:
         """Make room at the first fence or atomic operation: most kernels have none."""
         if not self._fence.size:
-            self._fence, self._released, self._acquired = (np.full(self._shape, -1, np.int64) for _ in range(3))
+            made = (np.full(self._shape, -1, np.int64) for _ in range(4))
+            self._fence, self._released, self._acquired, self._wide = made
             self._guarded = np.zeros(self._shape, bool)
 
-    def fence(self, on: NDArray[np.bool_], now: int) -> None:
+    def fence(self, on: NDArray[np.bool_], now: int, scope: FenceScope = "device") -> None:
         """Take note of a fence of some threads."""
         self._begin()
         self._fences = self.active = True
         self._fence[on] = now
+        if scope == "device":
+            self._wide[on] = now
         self._guarded |= on & (self._acquired >= 0)
 
     def atomic(self, on: NDArray[np.bool_], now: int) -> None:
@@ -61,7 +70,7 @@ class Handover:
         if self._fences:
             self._released[on] = self._fence[on]
             for row in np.flatnonzero(on.any(axis=1)).tolist():
-                block, latest = int(self._blocks[row]), int(self._released[row].max())
+                block, latest = int(self._blocks[row]), int(self._wide[row, on[row]].max())
                 if latest >= 0:
                     self._by_block[block] = max(latest, self._by_block.get(block, -1))
 

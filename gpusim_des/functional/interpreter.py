@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import complaints
+from gpusim_des.functional import barriers, complaints
 from gpusim_des.functional.bulk_copies import Started
 from gpusim_des.functional.copy_rules import Ends
 from gpusim_des.functional.kernel_source import Compiled
@@ -205,14 +205,28 @@ def _record(
         taken = np.zeros(mask.shape, bool)
         taken[0, [number for number, s in parts if s.taken]] = True
         return machine.branch(taken, mask, producers, step.site)
-    if step.op is OpClass.BARRIER:
-        machine.left = ~mask  # that they are not waiting elsewhere was checked when they ran
-        return machine.barrier(mask, producers, step.site)
+    if step.op in {OpClass.BARRIER, OpClass.FENCE} or (step.op is OpClass.VOTE and step.value is not None):
+        return _order(machine, step, parts, mask, producers)
     if step.array is not None:
         return _access(machine, step, parts, mask, producers)
     if step.op is OpClass.SHUFFLE:
         return machine.count_shuffle(mask, producers, step.site)
     return machine.instruction(step.op, mask, producers, step.site)
+
+
+def _order(
+    machine: Machine, step: Step, parts: list[tuple[int, Step]], mask: np.ndarray[Any, Any], producers: tuple[Any, ...]
+) -> int:
+    """Record what puts threads in order."""
+    if step.op is OpClass.BARRIER:
+        machine.left = ~mask  # that they are not waiting elsewhere was checked when they ran
+        return barriers.meet(machine, mask, producers, step.site)
+    if step.op is OpClass.FENCE:
+        return barriers.fence(machine, mask, producers, step.site, step.value)
+    members = np.zeros(mask.shape, np.uint32)
+    for number, s in parts:
+        members[0, number] = s.value
+    return barriers.meet_in_warps(machine, mask, producers, step.site, members)
 
 
 def _access(

@@ -1,4 +1,4 @@
-"""What writes to global memory overwrote, so that blocks can run again as if they had not run."""
+"""What writes to global memory overwrote, and to what is known of it, so that blocks can run again as new ones."""
 
 from __future__ import annotations
 
@@ -23,12 +23,16 @@ class Journal:
     """
 
     def __init__(self) -> None:
-        self._notes: list[tuple[NDArray[Any], NDArray[np.int64], NDArray[Any]]] = []
+        self._notes: list[tuple[NDArray[Any], NDArray[np.int64], Any]] = []
 
     def note(self, data: NDArray[Any], index: NDArray[Any]) -> None:
         """Keep ``data[index]``, which is about to be overwritten."""
         where = index.astype(np.int64)
         self._notes.append((data, where, data[where]))
+
+    def keep(self, data: NDArray[Any], index: NDArray[np.int64], before: Any) -> None:
+        """Keep what was there `before`; nobody may change `index` any more."""
+        self._notes.append((data, index, before))
 
     def undo(self) -> None:
         """Restore everything, the last write first."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from gpusim_des.errors import KernelError
-from gpusim_des.functional import atomics, barriers, complaints, provenance, warp_exchange
+from gpusim_des.functional import atomics, complaints, provenance, warp_exchange
 from gpusim_des.functional.accounting import NO_ACCESS, AccessCost, count_access
 from gpusim_des.functional.array_use import ArrayUses
 from gpusim_des.functional.async_copies import AsyncCopies
@@ -27,7 +27,7 @@ from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.provenance import Producers
 from gpusim_des.functional.shared_memory import SharedLimits, SharedMemory
 from gpusim_des.functional.source import UNKNOWN, Site
-from gpusim_des.functional.watch import ORDERING, LaunchWatch, Watch
+from gpusim_des.functional.watch import LaunchWatch, Watch
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
 from gpusim_des.trace import OpClass
 
@@ -126,8 +126,6 @@ class Machine:
         warps = int(np.count_nonzero(lanes))
         if not warps:
             return -1
-        if op in ORDERING:
-            self.watch.order(op, mask, lanes, self._all_lanes)
         numbers, columns = self._origins(producers, mask)
         self._read.update(numbers)
         for number in self._absorbed.keys() & set(numbers):  # somebody else wants the product as well
@@ -338,11 +336,6 @@ class Machine:
         yes = self.by_warp(both, fill=False).sum(axis=1, dtype=np.uint8)
         self.counters.count_branch(site, lanes, yes)
         return self.instruction(OpClass.BRANCH, mask, producers, site)
-
-    def barrier(self, mask: Mask, producers: Producers, site: Site) -> int:
-        """Block-wide barrier; raises `DeadlockError` if threads of a block that have not left do not reach it."""
-        self.counters.count_barriers(site, barriers.check(self, self.everyone(mask), site))
-        return self.instruction(OpClass.BARRIER, mask, producers, site)
 
     def shuffle(
         self, name: str, values: NDArray[Any], other: NDArray[Any], mask: Mask, producers: Producers, site: Site

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpusim_des.functional import masked_operations
+from gpusim_des.functional import barriers, masked_operations
 from gpusim_des.functional.cuda_translation import Request
 from gpusim_des.functional.memory import SharedArray
 from gpusim_des.functional.private_arrays import LocalArray, Shaped, check_local
@@ -52,7 +52,7 @@ def _barrier(runtime: MaskedRuntime, place: int, name: str, predicate: Any = Tru
     machine, mask = runtime.machine, runtime.mask
     event = -1
     if not runtime.learning:
-        event = machine.barrier(mask, runtime.joint_producers((truth,)), runtime.sites[place])
+        event = barriers.meet(machine, mask, runtime.joint_producers((truth,)), runtime.sites[place])
     if name == "syncthreads":
         return None
     everyone = machine.everyone(mask)

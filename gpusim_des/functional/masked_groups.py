@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpusim_des.functional import complaints, warp_groups
+from gpusim_des.functional import barriers, complaints, warp_groups
 from gpusim_des.functional.tracked import Value
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.trace import OpClass
@@ -28,7 +28,7 @@ def meet(runtime: MaskedRuntime, place: int, name: str, arguments: dict[str, Any
         warp, lane = bad[0]
         raise complaints.not_in_mask(runtime.kernel_name, site, int(lane), int(groups[warp, lane]))
     if name == "syncwarp":
-        machine.instruction(OpClass.VOTE, runtime.mask, runtime.joint_producers((members,)), site)
+        barriers.meet_in_warps(machine, runtime.mask, runtime.joint_producers((members,)), site, _masks(members))
         return None
     numbers = _numbers(runtime, place, arguments)
     producers = runtime.joint_producers((members, *arguments.values(), *numbers))

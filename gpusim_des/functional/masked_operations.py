@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gpusim_des.functional import atomics, masked_groups, thread_atomics
+from gpusim_des.functional import atomics, barriers, masked_groups, thread_atomics
 from gpusim_des.functional.array_view import base_of
 from gpusim_des.functional.masked_copies import copy
 from gpusim_des.functional.operations import ATOMICS, COPIES, Barrier, Operation
 from gpusim_des.functional.tracked import Value
 from gpusim_des.functional.warp_groups import FULL
-from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
     from gpusim_des.functional.masked_runtime import MaskedRuntime
@@ -28,7 +27,7 @@ def operate(runtime: MaskedRuntime, place: int, operation: Operation, arguments:
     if name == "syncthreads":
         return Barrier()
     if name == "threadfence":
-        runtime.machine.instruction(OpClass.FENCE, runtime.mask, (), runtime.sites[place])
+        barriers.fence(runtime.machine, runtime.mask, (), runtime.sites[place], arguments.get("scope", "device"))
         return None
     if name in COPIES:
         return copy(runtime, place, name, arguments)
@@ -51,6 +50,9 @@ def _meet(runtime: MaskedRuntime, place: int, name: str, arguments: dict[str, An
         producers = runtime.joint_producers(tracked)
         result, event = machine.shuffle(name, value.value, with_numbers, mask, producers, site)
         return Value(runtime, result, (event,))
+    if name == "syncwarp":
+        barriers.meet_in_warps(machine, mask, runtime.joint_producers(tracked), site)
+        return None
     predicate: Any = np.ones((1, 1), bool)
     if "predicate" in arguments:
         truth = runtime.truth(place, arguments["predicate"])
@@ -59,7 +61,7 @@ def _meet(runtime: MaskedRuntime, place: int, name: str, arguments: dict[str, An
     result, event = machine.vote(name, predicate, mask, runtime.joint_producers(tracked), site)
     if name == "ballot":
         result = result.astype(runtime.rules.lane_mask)
-    return None if name == "syncwarp" else Value(runtime, result, (event,))
+    return Value(runtime, result, (event,))
 
 
 def _atomic(runtime: MaskedRuntime, place: int, array: Any, name: str, **arguments: Any) -> Value:

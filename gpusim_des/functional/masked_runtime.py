@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpusim_des.errors import KernelError
 from gpusim_des.functional import (
+    barriers,
     complaints,
     instructions,
     masked_cuda,
@@ -333,7 +334,7 @@ class MaskedRuntime(MaskedControl):
         if not isinstance(token, Barrier):
             raise complaints.no_barrier(self.kernel_name, self.sites[place], token)
         if not self.learning:
-            self.machine.barrier(self.mask, (), self.sites[place])
+            barriers.meet(self.machine, self.mask, (), self.sites[place])
 
 
 def _only(lanes: NDArray[np.bool_], producers: Any) -> list[Any]:

@@ -165,13 +165,16 @@ class DeviceArray(OnDevice):
 
     def note_written(self, elements: NDArray[Any] | slice, unwritten: NDArray[np.bool_] | bool = False) -> None:
         """Take note that elements were written; with ``unwritten``, that they were overwritten by such poison."""
-        if self.unwritten is None and unwritten is False:
-            return
+        if self.unwritten is not None or unwritten is not False:
+            self.unwritten_flags()[elements] = unwritten
+
+    def unwritten_flags(self) -> NDArray[np.bool_]:
+        """Return what `unwritten` says, element by element and for change."""
         if self.unwritten is None or self.unwritten is True:
             self.unwritten = np.full(self.owner.size, self.unwritten is True)
         flags = self.unwritten
         assert isinstance(flags, np.ndarray)
-        flags[elements] = unwritten
+        return flags
 
     def settle_written(self) -> None:
         """Forget which elements were written if all of them were."""
@@ -260,9 +263,9 @@ class SharedArray(OnDevice):
         return int(self.data.shape[1])
 
     @property
-    def window(self) -> tuple[int, int] | None:
-        """Identity of the memory that other arrays share, and the size of an element; ``None``: nobody shares it."""
-        return None if self.data.base is None else (id(self.data.base), self.dtype.itemsize)
+    def identity(self) -> int:
+        """Tells arrays apart that do not share their memory."""
+        return id(self.data if self.data.base is None else self.data.base)
 
     @property
     def nbytes(self) -> int:

@@ -17,11 +17,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gpusim_des.functional.source import Site, text_of
+from gpusim_des.functional.reports import KernelReport
+from gpusim_des.functional.source import Site
 from gpusim_des.grid import Dim3
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
-CHECKED = frozenset({"add", "subtract", "multiply", "left_shift"})
+CHECKED = frozenset({"add", "subtract", "multiply", "left_shift", "power"})
+FURTHEST = 2**63 - 1
+"""Stands for all exact numbers that are further from 0."""
 INT32 = np.dtype(np.int32)
 
 Range = tuple[int, int]
@@ -63,8 +66,8 @@ def only(overflows: Overflows, mask: NDArray[np.bool_] | None) -> Overflows:
     return tuple(kept for over in overflows if (kept := over.only(mask)) is not None)
 
 
-@dataclass(frozen=True)
-class IndexOverflow:
+@dataclass(frozen=True, kw_only=True)
+class IndexOverflow(KernelReport):
     """An index that was computed in 32 bits and did not fit, with an example.
 
     Attributes
@@ -83,19 +86,10 @@ class IndexOverflow:
         How many threads, each as often as it does.
     """
 
-    kernel: str
     array: str
     exact: int
-    site: Site
     access: Site
-    block: Dim3
     thread: Dim3
-    count: int
-
-    @property
-    def where(self) -> Dim3:
-        """The block of the example."""
-        return self.block
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -103,22 +97,18 @@ class IndexOverflow:
         return self.array, self.site, self.access
 
     @property
-    def line(self) -> int:
-        """Source line of the arithmetic, 0 if unknown."""
-        return self.site.line
-
-    @property
     def remedy(self) -> str:
         """What to do about it."""
         return "compute the index in 64 bits, beginning with np.int64(…) around the first factor"
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
         limit = f"more than {HIGHEST:,}" if self.exact > HIGHEST else f"less than {LOWEST:,}"
-        often = f" ({self.count:,} times)" if self.count > 1 else ""
-        shown = f"\n  line {self.line}: {text_of(self.site)}" if text_of(self.site) else ""
+        further = (" or more" if self.exact > 0 else " or less") if abs(self.exact) == FURTHEST else ""
         return (
-            f"index of array {self.array!r} overflows: the arithmetic in line {self.line} gives {self.exact:,} in "
-            f"thread {self.thread} of block {self.block}, {limit}, so an int32 wraps{often}; {self.remedy}{shown}"
+            f"index of array {self.array!r} overflows: the arithmetic in line {self.line} gives "
+            f"{self.exact:,}{further} in thread {self.thread} of block {self.block}, {limit}, so an int32 wraps"
         )
 
 
@@ -129,8 +119,13 @@ def interval(name: str, a: Range, b: Range) -> Range:
     ((-14, 21), (-9, -1))
     >>> interval("left_shift", (1, 3), (0, 4))
     (1, 48)
+    >>> interval("power", (2, 3), (0, 4)), interval("power", (-3, 2), (2, 3))
+    ((0, 81), (-27, 27))
     """
     (p, q), (r, s) = a, b
+    if name == "power":  # what is further than 2**32 need not be known
+        furthest = max(abs(p), abs(q), 1) ** max(0, min(s, 33))
+        return -furthest if p < 0 else 0, furthest
     if name == "add":
         return p + r, q + s
     if name == "subtract":
@@ -151,10 +146,18 @@ def exactly(name: str, a: Any, b: Any) -> NDArray[np.int64]:
 
     >>> exactly("multiply", np.int32(65536), np.array([1, 65536], np.int32)).tolist()
     [65536, 4294967296]
+    >>> exactly("power", np.int32(-70000), np.array([-1, 2, 3, 5])).tolist()
+    [0, 4900000000, -343000000000000, -9223372036854775807]
     """
     x, y = np.asarray(a).astype(np.int64), np.asarray(b).astype(np.int64)
     if name == "left_shift":
         return np.asarray(x * (np.int64(1) << np.clip(y, 0, 31)))
+    if name == "power":
+        times = np.maximum(y, 0)
+        with np.errstate(over="ignore"):
+            whole, about = np.power(x, times), np.power(x.astype(np.float64), times)
+        furthest = np.where(about < 0, -FURTHEST, FURTHEST)
+        return np.where(np.abs(about) >= FURTHEST, furthest, np.where(y < 0, 0, whole))
     return np.asarray(getattr(np, name)(x, y))
 
 

@@ -12,12 +12,13 @@ from gpusim_des.errors import LaunchError
 from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.races import AccessKind, Race, RacingAccess, Remedies, Scope
 from gpusim_des.functional.reports import Reports
+from gpusim_des.functional.shadow import ATOMIC, READ, WRITE
 from gpusim_des.functional.source import Site
 from gpusim_des.functional.thread_order import WHO, WHO_BITS, Numbers
 from gpusim_des.grid import LaunchConfig
 
+KINDS: dict[int, AccessKind] = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 _SCOPES: dict[int, Scope] = {1: "warp", 2: "block", 3: "grid"}
-
 
 MOST_MOMENTS = 1 << (63 - WHO_BITS)
 """Times that fit into a stamp."""
@@ -81,6 +82,10 @@ class RaceTeller:
         self.moments.append(self._known.setdefault((kind, site), Moment(kind, site)))
         return time
 
+    def wrote(self, partners: Numbers) -> NDArray[np.bool_]:
+        """Tell which accesses, given by their stamps, are plain writes."""
+        return np.array([self.moments[time].kind == "write" for time in (partners >> WHO_BITS).tolist()], bool)
+
     def tell(
         self,
         memory: Literal["shared", "global"],
@@ -118,9 +123,20 @@ class RaceTeller:
                 one, other = sorted((one, other), key=lambda side: (side.block[::-1], side.thread[::-1]))
             element = tuple(int(n) for n in np.unravel_index(int(racing.elements[k]), shape))
             equal = bool(key & 1)
-            scope = _SCOPES[key >> 1 & 3]
-            race = Race(self._kernel, array, memory, element, one, other, scope, equal, count, self._remedies)
-            self.log.add(race)
+            self.log.add(
+                Race(
+                    kernel=self._kernel,
+                    array=array,
+                    memory=memory,
+                    element=element,
+                    first=one,
+                    second=other,
+                    scope=_SCOPES[key >> 1 & 3],
+                    equal_values=equal,
+                    count=count,
+                    remedies=self._remedies,
+                )
+            )
             if equal:
                 self._counters.equal_value_races += count
             else:

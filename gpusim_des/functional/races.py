@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from gpusim_des.functional.source import Site, text_of
+from gpusim_des.functional.reports import Report
+from gpusim_des.functional.source import Site
 from gpusim_des.grid import Dim3
 
 AccessKind = Literal["read", "write", "atomic", "copy", "bulk copy"]
@@ -19,6 +20,9 @@ _VERB: dict[AccessKind, str] = {
     "copy": "copies into",
     "bulk copy": "copies into",
 }
+
+EQUAL_VALUES = 2
+"""Rank from which on races are harmless."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +59,8 @@ class Remedies(NamedTuple):
     bulk_copies: str = "blk.barrier_wait(bar)"
 
 
-@dataclass(frozen=True)
-class Race:
+@dataclass(frozen=True, kw_only=True)
+class Race(Report):
     """Two accesses that a GPU may do in either order, or at once: a pair of places in the source, with an example.
 
     Attributes
@@ -87,8 +91,12 @@ class Race:
     second: RacingAccess
     scope: Scope
     equal_values: bool
-    count: int
     remedies: Remedies = field(default=Remedies(), repr=False)
+
+    @property
+    def rank(self) -> int:
+        """Place among races, the worst first: of different values before equal ones, of blocks before warps."""
+        return EQUAL_VALUES * self.equal_values + (self.scope == "warp")
 
     @property
     def where(self) -> Dim3:
@@ -140,21 +148,25 @@ class Race:
             return f"lanes of a warp are in step only before Volta: put {barrier} {between}{mixed}"
         return f"put {barrier} {between}{mixed}"
 
-    def __str__(self) -> str:
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """Both places in the source."""
+        return self.first.site, self.second.site
+
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
         where = ", ".join(map(str, self.element))
         same = self.first.block == self.second.block
         block = f" in block {self.first.block}" if same else ""
         sides = [str(side) if same else f"{side} in block {side.block}" for side in (self.first, self.second)]
         equal = ", both the same value" if self.equal_values else ""
-        often = f" ({self.count:,} times)" if self.count > 1 else ""
-        text = (
+        return (
             f"race on {self.memory} array {self.array}[{where}]{block}: {sides[0]}, {sides[1]}{equal}, and nothing "
-            f"orders them{often}; {self.remedy}"
+            "orders them"
         )
-        lines = {side.line: text_of(side.site) for side in (self.first, self.second)}
-        return "\n".join([text, *(f"  line {line}: {shown}" for line, shown in lines.items() if shown)])
 
 
 def worst_first(races: Iterable[Race]) -> tuple[Race, ...]:
     """Races of different values before those of equal ones, of whole blocks before those of warps, then by number."""
-    return tuple(sorted(races, key=lambda race: (race.equal_values, race.scope == "warp", -race.count)))
+    return tuple(sorted(races, key=lambda race: (race.rank, -race.count)))

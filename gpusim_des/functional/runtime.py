@@ -257,7 +257,7 @@ class Runtime(ThreadMemory):
             own = argument.dtype if isinstance(argument, Value) else self.rules.constant_type(argument)
             return self.rules.cast(function, own)
         is_scalar = isinstance(function, type) and issubclass(function, np.generic)
-        return np.dtype(function) if is_scalar else element_types.of_another_library(function)
+        return np.dtype(function) if is_scalar else element_types.of_numba(function)
 
     def cast(self, place: int, function: Any, argument: Any, target: np.dtype[Any]) -> Any:
         """``int(x)``, ``float(x)``, ``np.float64(x)`` and their like."""

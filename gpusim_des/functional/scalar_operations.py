@@ -15,6 +15,7 @@ from gpusim_des.functional.operations import ATOMICS, COPIES, Barrier, Operation
 from gpusim_des.functional.scalar_copies import copy
 from gpusim_des.functional.scalar_steps import Meeting
 from gpusim_des.functional.tracked import Value
+from gpusim_des.functional.warp_groups import FULL
 from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def operate(
     if name == "syncthreads":
         return Barrier()
     if name == "threadfence":
-        runtime.step(place, OpClass.FENCE, ())
+        runtime.step(place, OpClass.FENCE, (), value=arguments.get("scope", "device"))
         return None
     if name in COPIES:
         return (yield from copy(runtime, place, name, arguments))
@@ -49,8 +50,9 @@ def _meet(runtime: ScalarRuntime, place: int, name: str, arguments: dict[str, An
         truth = runtime.truth(place, arguments["predicate"])
         arguments["predicate"] = truth if isinstance(truth, Value) else runtime.constant(truth, rules.BOOL)
     op = OpClass.SHUFFLE if name.startswith("shfl") else OpClass.VOTE
-    made = runtime.step(place, op, runtime.joint_producers(tuple(arguments.values())))
     plain = {k: v.value if isinstance(v, Value) else v for k, v in arguments.items()}
+    members = int(plain.get("members", FULL)) & FULL if name == "syncwarp" else None
+    made = runtime.step(place, op, runtime.joint_producers(tuple(arguments.values())), value=members)
     result = yield Meeting(made[0], name, runtime.sites[place], plain)
     if name in {"ballot", "match_any", "match_all"}:
         bits = Value(runtime, result.astype(runtime.rules.lane_mask), made)

@@ -31,7 +31,7 @@ class Step(NamedTuple):
     """Where an asynchronous copy goes."""
     target_flat: int = 0
     value: Any = None
-    """What a store wrote, or the name of an atomic operation."""
+    """What a store wrote, the name of an atomic operation, the scope of a fence, or whom a barrier of warps is for."""
 
 
 class Meeting(NamedTuple):

@@ -3,43 +3,66 @@
 Blocks mostly do the same with their shared memory. Then one shadow stands for all of them; it is spread to one per
 block where they begin to differ, and again one suffices behind the next barrier. Reads behind a barrier are only noted
 until somebody writes to the array, which in most kernels does not happen before the next barrier.
+
+Arrays of several types may show the same bytes: their shadow is one of parts, the largest that make up all elements.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from math import gcd
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.functional.memory import SharedArray
-from gpusim_des.functional.race_teller import RaceTeller, Racing
+from gpusim_des.functional.race_teller import KINDS, RaceTeller, Racing
 from gpusim_des.functional.races import AccessKind
-from gpusim_des.functional.shadow import ATOMIC, READ, WRITE, Conflicts, Shadow, together
+from gpusim_des.functional.shadow import READ, WRITE, Conflicts, Shadow, Writing, of_whole
 from gpusim_des.functional.source import Site
 from gpusim_des.functional.thread_order import SAME_BLOCK, SAME_WARP, WHO, WHO_BITS, Numbers, ThreadOrder, Threads
-from gpusim_des.functional.touched import Access, Active, active_of, same_values
+from gpusim_des.functional.touched import Access, Active, active_of, in_parts
 from gpusim_des.grid import WARP_SIZE
 
-_KINDS: dict[int, AccessKind] = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
 _MOST_WAITING = 1 << 22
 """Reads that are noted at most, before they enter the shadow."""
 
 
+class _Touch(NamedTuple):
+    """What is done to an array: the access counts parts of its elements."""
+
+    array: SharedArray
+    access: Access
+    parts: int
+
+
 class _Watched:
-    """A shared array and what is known of it."""
+    """The memory of a shared array, or of several, and what is known of it."""
 
     def __init__(self, array: SharedArray, blocks: int) -> None:
-        self.array = array
+        self.unit = array.dtype.itemsize
+        """Bytes of a part."""
+        self.size = array.size
+        """Parts in a block."""
         self.blocks = blocks
-        self.one = Shadow(array.size)
+        self.one = Shadow(array.size, blocks)
         self.wide: Shadow | None = None
         self.is_wide = False
         self.waiting: list[tuple[int, Access]] = []
         self.waiting_reads = 0
         self.under_way: Numbers | None = None
-        """Stamp of the asynchronous copy that is on its way to each element of every block, -1 for none."""
+        """Stamp of the asynchronous copy that is on its way to each part in every block, -1 for none."""
         self.copies = 0
+
+    def refine(self, unit: int) -> None:
+        """Go on with smaller parts."""
+        parts = self.unit // unit
+        self.unit, self.size, self.copies = unit, self.size * parts, self.copies * parts
+        for shadow in (self.one, self.wide):
+            if shadow is not None:
+                shadow.refine(parts)
+        if self.under_way is not None:
+            self.under_way = np.repeat(self.under_way, parts)
 
     def barrier(self) -> None:
         """All that was noted is before a barrier of all blocks."""
@@ -74,7 +97,8 @@ class SharedRaces:
         self._threads = np.arange(threads, dtype=np.int64)
         self._order = order
         self._teller = teller
-        self._arrays: dict[int | tuple[int, int], _Watched] = {}
+        self._arrays: dict[int, _Watched] = {}
+        """By identity of their memory."""
 
     def barrier(self) -> None:
         """Forget what is before a barrier of all blocks."""
@@ -86,8 +110,9 @@ class SharedRaces:
 
         `values` is what a write writes, `before` gives the elements' values before it from their positions.
         """
-        watched = self._watched(array)
-        time = self._teller.begin(_KINDS[access.kind], site)
+        watched, touch = self._touch(array, access)
+        access = touch.access
+        time = self._teller.begin(KINDS[access.kind], site)
         if access.kind == READ and not watched.copies and not self._written(watched):
             watched.waiting.append((time, access))
             marks = 1 if access.mask is None else access.mask.size
@@ -96,13 +121,18 @@ class SharedRaces:
                 self._catch_up(watched)
             return
         self._catch_up(watched)
-        self._enter(watched, access, time, values, before)
+        self._enter(watched, touch, time, values, before)
 
-    def _watched(self, array: SharedArray) -> _Watched:
-        key = array.window or id(array)  # arrays that share memory share the shadow, if their elements have one size
-        if key not in self._arrays:
-            self._arrays[key] = _Watched(array, len(self._blocks))
-        return self._arrays[key]
+    def _touch(self, array: SharedArray, access: Access) -> tuple[_Watched, _Touch]:
+        watched = self._arrays.get(array.identity)
+        if watched is None:
+            watched = self._arrays[array.identity] = _Watched(array, len(self._blocks))
+        size = array.dtype.itemsize
+        if size % watched.unit:
+            self._catch_up(watched)
+            watched.refine(gcd(size, watched.unit))
+        parts = size // watched.unit
+        return watched, _Touch(array, in_parts(access, parts), parts)
 
     def _written(self, watched: _Watched) -> bool:
         shadow = watched.wide if watched.is_wide else watched.one
@@ -122,49 +152,34 @@ class SharedRaces:
         if not (access.alike and self._order.alike):
             watched.widen(self._order)
         rows = len(self._blocks) if watched.is_wide else 1
-        active = active_of(access, rows, self._threads, watched.array.size)
+        active = active_of(access, rows, self._threads, watched.size)
         if watched.is_wide:
             assert watched.wide is not None
             return watched.wide, active
         return watched.one, active
 
-    def _enter(self, watched: _Watched, access: Access, time: int, values: Any, before: Any) -> None:
-        shadow, active = self._place(watched, access)
-        found = shadow.conflicts(access.kind, active.elements, active.threads, self._order)
-        lost = shadow.enter(access.kind, active.elements, active.threads, time, self._order)
-        if access.kind == WRITE and lost is not None:
-            found = lost if found is None else together(found, lost)
+    def _enter(self, watched: _Watched, touch: _Touch, time: int, values: Any, before: Any) -> None:
+        shadow, active = self._place(watched, touch.access)
+        writing = self._writing(watched, touch, active, values, before)
+        found = shadow.meet(touch.access.kind, active, time, self._order, writing)
         if watched.copies:
-            told = self._meet_copies(watched, access, time)
+            told = self._meet_copies(watched, touch, time)
             found = None if found is None or told.size else found
         if found is not None:
-            self._tell(watched, access, active, found, time, values, before)
+            self._tell(watched, touch, active, found, time)
 
-    def _tell(
-        self,
-        watched: _Watched,
-        access: Access,
-        active: Active,
-        found: Conflicts,
-        time: int,
-        values: Any,
-        before: Any,
-    ) -> None:
-        which, moments = found.which, self._teller.moments
-        writes = np.array([moments[t].kind == "write" for t in (found.partners >> WHO_BITS).tolist()])
-        compared = access.kind == WRITE and values is not None and access.width == 1
-        blocks = 1 if watched.is_wide else len(self._blocks)
-        equal: NDArray[np.bool_] = np.zeros((blocks, len(which)), bool)
-        if compared:
-            equal = self._equal(watched, active, found, time, values, before) & writes
+    def _tell(self, watched: _Watched, touch: _Touch, active: Active, found: Conflicts, time: int) -> None:
+        if touch.parts > 1:
+            found = of_whole(found, touch.parts)
+        which, array = found.which, touch.array
+        equal = found.equal & self._teller.wrote(found.partners)
         for same in (False, True):
             weights = (equal == same).sum(axis=0)
             if not weights.any():
                 continue
             kept = np.flatnonzero(weights)
-            size = watched.array.size
             racing = Racing(
-                active.elements[which[kept]] % size,
+                active.elements[which[kept]] % watched.size // touch.parts,
                 active.threads.who[which[kept]],
                 active.threads.rows[which[kept]],
                 found.partners[kept],
@@ -172,59 +187,64 @@ class SharedRaces:
                 np.full(len(kept), same),
                 weights[kept].astype(np.int64),
             )
-            array = watched.array
-            self._teller.tell("shared", array.name, array.shape, moments[time], racing, self._block_of)
+            self._teller.tell("shared", array.name, array.shape, self._teller.moments[time], racing, self._block_of)
 
     def _block_of(self, _: int, row: int) -> int:
         return int(self._blocks[row])
 
-    def _equal(
-        self, watched: _Watched, active: Active, found: Conflicts, time: int, values: Any, before: Any
-    ) -> NDArray[np.bool_]:
-        """Whether a write writes what its partner has written, shape (blocks that the shadow stands for, accesses)."""
-        which = found.which
-        shape = len(self._blocks), len(self._threads)
-        whole = np.broadcast_to(values, shape)
-        who, rows = active.threads.who[which], active.threads.rows[which]
-        if not watched.is_wide:
-            rows = np.arange(shape[0])[:, None]
-        mine = np.atleast_2d(whole[rows, who])
-        now = found.partners >> WHO_BITS == time  # the partner writes at the same time
-        theirs = np.atleast_2d(whole[rows, found.partners & WHO])
-        then = np.atleast_2d(before(rows, active.elements[which] % watched.array.size))
-        return np.asarray(same_values(mine, np.where(now, theirs, then.astype(mine.dtype, copy=False))))
+    def _writing(self, watched: _Watched, touch: _Touch, active: Active, values: Any, before: Any) -> Writing | None:
+        if touch.access.kind != WRITE or values is None or touch.access.width > touch.parts:
+            return None
+        whole = np.broadcast_to(values, (len(self._blocks), len(self._threads)))
+        who, wide, every = active.threads.who, watched.is_wide, np.arange(len(self._blocks))[:, None]
+
+        def rows(places: NDArray[np.intp]) -> NDArray[Any]:
+            return active.threads.rows[places] if wide else every
+
+        def then(places: NDArray[np.intp]) -> NDArray[Any]:
+            found: NDArray[Any] = before(rows(places), active.elements[places] % watched.size // touch.parts)
+            return np.atleast_2d(found).astype(whole.dtype, copy=False)
+
+        return Writing(
+            lambda places: np.atleast_2d(whole[rows(places), who[places]]),
+            then,
+            lambda partners, places: np.atleast_2d(whole[rows(places), partners & WHO]),
+        )
 
     # Asynchronous copies --------------------------------------------------------------------------------------------
 
     def start_copy(self, array: SharedArray, access: Access, site: Site, kind: AccessKind = "copy") -> None:
         """Take note of copies that begin: nobody may touch their elements until they have been waited for."""
-        watched = self._watched(array)
+        watched, touch = self._touch(array, access)
         self._catch_up(watched)
         watched.widen(self._order)
         time = self._teller.begin(kind, site)
-        shadow, active = self._place(watched, access)
+        shadow, active = self._place(watched, touch.access)
         found = shadow.conflicts(WRITE, active.elements, active.threads, self._order)
         if watched.under_way is None:
-            watched.under_way = np.full(len(self._blocks) * array.size, -1, np.int64)
-        told = self._meet_copies(watched, access, time)
+            watched.under_way = np.full(len(self._blocks) * watched.size, -1, np.int64)
+        told = self._meet_copies(watched, touch, time)
         if found is not None and not told.size:
-            self._tell(watched, access, active, found, time, None, None)
+            self._tell(watched, touch, active, found, time)
         new = time << WHO_BITS | active.threads.who
         watched.copies += int(np.count_nonzero(watched.under_way[active.elements] < 0))
         watched.under_way[active.elements] = new
         after = watched.under_way[active.elements]
         lost = np.flatnonzero(after != new)
         if lost.size:  # several threads copy to one element
-            self._tell_copies(watched, active, lost, after[lost], time)
+            self._tell_copies(watched, touch, active, lost, after[lost], time)
 
     def finish_copy(self, array: SharedArray, elements: Numbers, threads: Threads | None) -> None:
         """Take note of copies that arrived, elements counted over all blocks: their threads have written them now.
 
         `threads` is ``None`` where whoever waits is in order with the copy.
         """
-        watched = self._watched(array)
+        watched, touch = self._touch(array, Access(WRITE, elements, None, 1))
         if watched.under_way is None or not len(elements):
             return
+        if touch.parts > 1:
+            elements = (touch.access.position[:, None] + np.arange(touch.parts)).reshape(-1)
+            threads = None if threads is None else Threads(*(np.repeat(n, touch.parts) for n in threads))
         stamps = watched.under_way[elements]
         watched.copies -= int(np.count_nonzero(stamps >= 0))
         watched.under_way[elements] = -1
@@ -237,24 +257,27 @@ class SharedRaces:
         time = self._teller.begin(copy.kind, copy.site)
         watched.wide.enter(WRITE, elements, threads, time, self._order)
 
-    def _meet_copies(self, watched: _Watched, access: Access, time: int) -> NDArray[np.intp]:
+    def _meet_copies(self, watched: _Watched, touch: _Touch, time: int) -> NDArray[np.intp]:
         """Report accesses to elements that copies are on their way to, those of the thread that copies as well."""
         assert watched.under_way is not None
         watched.widen(self._order)
-        active = active_of(access, len(self._blocks), self._threads, watched.array.size)
+        active = active_of(touch.access, len(self._blocks), self._threads, watched.size)
         stamps = watched.under_way[active.elements]
         which = np.flatnonzero(stamps >= 0)
         if which.size:
-            self._tell_copies(watched, active, which, stamps[which], time)
+            self._tell_copies(watched, touch, active, which, stamps[which], time)
         return which
 
     def _tell_copies(
-        self, watched: _Watched, active: Active, which: NDArray[np.intp], stamps: Numbers, time: int
+        self, watched: _Watched, touch: _Touch, active: Active, which: NDArray[np.intp], stamps: Numbers, time: int
     ) -> None:
-        who, array = active.threads.who[which], watched.array
+        if touch.parts > 1:
+            _, first = np.unique(which // touch.parts, return_index=True)
+            which, stamps = which[first], stamps[first]
+        who, array = active.threads.who[which], touch.array
         near = (stamps & WHO) // WARP_SIZE == who // WARP_SIZE
         racing = Racing(
-            active.elements[which] % array.size,
+            active.elements[which] % watched.size // touch.parts,
             who,
             active.threads.rows[which],
             stamps,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from gpusim_des.functional.array_use import ArrayUse, UseKind
 from gpusim_des.functional.happens_before import Clock, Moment
 from gpusim_des.functional.memory import DeviceArray
+from gpusim_des.functional.reports import Report, Reports
 from gpusim_des.functional.source import Site
 
 _VERB: dict[UseKind, str] = {"read": "reads", "write": "writes", "atomic": "updates"}
@@ -39,14 +42,35 @@ class RacingOperation:
         return f"{self.name} in stream {self.stream!r} ({self.site})"
 
 
-@dataclass(frozen=True)
-class StreamRace:
+@dataclass(frozen=True, kw_only=True)
+class StreamRace(Report):
     """Two operations on one device array that a GPU may run in either order, or at once."""
 
     array: str
+    element: tuple[int, ...]
+    """Index of the first element that both may touch: of kernels, the ends of what they touch are known."""
+    last_element: tuple[int, ...]
+    """Index of the last one."""
     first: RacingOperation
     """Asked for first; it was computed first too."""
     second: RacingOperation
+    identity: int = field(repr=False)
+    """Tells arrays of one name apart."""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What is the same for all that are counted together."""
+        return self.identity, self.first.name, self.first.site, self.second.name, self.second.site
+
+    @property
+    def where(self) -> tuple[int, ...]:
+        """Nothing: the first one is the example."""
+        return ()
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """Both calls."""
+        return self.first.site, self.second.site
 
     @property
     def remedy(self) -> str:
@@ -59,10 +83,14 @@ class StreamRace:
             "before the second, stream.wait_event(event); or let the host wait in between, stream.synchronize()"
         )
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
+        ends = [", ".join(map(str, index)) for index in (self.element, self.last_element)]
+        where = f"[{ends[0]}]" if ends[0] == ends[1] else f"[{ends[0]}] to [{ends[1]}]"
         return (
-            f"race on array {self.array!r}: {self.first} {self.first.does} it, {self.second} {self.second.does} it, "
-            f"and neither waits for the other; {self.remedy}"
+            f"race on array {self.array!r}, {where}: {self.first} {self.first.does} it, {self.second} "
+            f"{self.second.does} it, and neither waits for the other"
         )
 
 
@@ -81,14 +109,13 @@ class StreamRaces:
     Attributes
     ----------
     found
-        One for every array and pair of calls, however often they are repeated.
+        One for every array and pair of calls, with how often they are repeated.
     """
 
     def __init__(self) -> None:
-        self.found: list[StreamRace] = []
+        self.found: Reports[StreamRace] = Reports()
         self._accesses: dict[int, list[_Access]] = {}
         """By identity of the array; an access that a later one covers is left out."""
-        self._known: set[tuple[object, ...]] = set()
 
     def add(
         self,
@@ -104,7 +131,7 @@ class StreamRaces:
 
         What the host knows to be over, `host`, is before everything that comes later, too.
         """
-        new: list[StreamRace] = []
+        met: dict[tuple[int, Moment], list[tuple[_Access, _Access]]] = {}
         together = list(uses)
         for use in together:
             verbs = [_VERB[other.kind] for other in together if other.array is use.array]
@@ -113,12 +140,13 @@ class StreamRaces:
             for earlier in self._accesses.get(id(use.array), ()):
                 over = earlier.moment.over(before)
                 if not over and earlier.moment != moment and _clash(earlier.use, use):
-                    new += self._report(use.array, earlier.operation, now.operation)
+                    met.setdefault((id(use.array), earlier.moment), []).append((earlier, now))
                 if not (earlier.moment.over(host) or (over and _covers(use, earlier.use))):
                     kept.append(earlier)
             kept.append(now)
             self._accesses[id(use.array)] = kept
-        return new
+        races = [_race_of(pairs) for pairs in met.values()]
+        return [race for race in races if self.found.add(race)]
 
     def forget(self, array: DeviceArray) -> None:
         """Leave out an array that was freed."""
@@ -128,13 +156,26 @@ class StreamRaces:
         """Leave out every access so far: whatever comes later comes after them."""
         self._accesses.clear()
 
-    def _report(self, array: DeviceArray, first: RacingOperation, second: RacingOperation) -> list[StreamRace]:
-        key = id(array), first.name, first.site, second.name, second.site
-        if key in self._known:
-            return []
-        self._known.add(key)
-        self.found.append(StreamRace(array.name, first, second))
-        return self.found[-1:]
+
+def _race_of(pairs: list[tuple[_Access, _Access]]) -> StreamRace:
+    """Report of two operations whose accesses meet in these pairs."""
+    earlier, now = pairs[0]
+    array = now.use.array
+    low = min(max(a.use.low, b.use.low) for a, b in pairs)
+    end = max(min(a.use.end, b.use.end) for a, b in pairs)
+    first, last = (
+        tuple(int(n) for n in np.unravel_index((byte - array.address) // array.dtype.itemsize, array.shape))
+        for byte in (low, end - 1)
+    )
+    return StreamRace(
+        array=array.name,
+        element=first,
+        last_element=last,
+        first=earlier.operation,
+        second=now.operation,
+        identity=id(array),
+        count=1,
+    )
 
 
 def _clash(a: ArrayUse, b: ArrayUse) -> bool:

@@ -13,7 +13,7 @@ Mask = NDArray[np.bool_] | None
 
 
 class Access(NamedTuple):
-    """What active threads do with a shared array; arrays broadcast to (blocks, threads)."""
+    """What active threads do with a shared or a device array; `position` and `mask` broadcast to (blocks, threads)."""
 
     kind: int
     position: NDArray[Any]
@@ -69,6 +69,17 @@ def active_of(access: Access, rows: int, threads: Numbers, size: int) -> Active:
         elements = (elements[:, None] + np.arange(access.width)).reshape(-1)
         row, who = np.repeat(row, access.width), np.repeat(who, access.width)
     return Active(elements, Threads(who, row))
+
+
+def in_parts(access: Access, parts: int) -> Access:
+    """The same access, with elements counted as so many parts each.
+
+    >>> in_parts(Access(0, np.array([[3, 2]]), None, 1), 2)
+    Access(kind=0, position=array([[6, 4]]), mask=None, width=2)
+    """
+    if parts == 1:
+        return access
+    return access._replace(position=access.position.astype(np.int64) * parts, width=access.width * parts)
 
 
 def elements_of(access: Access, shape: tuple[int, int], size: int) -> NDArray[Any]:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd, prod
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpusim_des.functional.journal import Journal
 from gpusim_des.functional.memory import DeviceArray, SharedArray
-from gpusim_des.functional.reports import Reports
-from gpusim_des.functional.source import Site, text_of
-from gpusim_des.functional.touched import Access, Active, active_of, elements_of
+from gpusim_des.functional.reports import KernelReport, Reports
+from gpusim_des.functional.source import Site
+from gpusim_des.functional.touched import Access, Active, active_of, elements_of, in_parts
 from gpusim_des.grid import Dim3, LaunchConfig
 
 
-@dataclass(frozen=True)
-class UnwrittenRead:
+@dataclass(frozen=True, kw_only=True)
+class UnwrittenRead(KernelReport):
     """A place in a kernel that reads elements which nobody has written, with an example.
 
     Attributes
@@ -35,29 +37,15 @@ class UnwrittenRead:
         How many threads read such elements there, each as often as it does.
     """
 
-    kernel: str
     array: str
     memory: Literal["shared", "global"]
     element: tuple[int, ...]
-    block: Dim3
     thread: Dim3
-    site: Site
-    count: int
-
-    @property
-    def where(self) -> Dim3:
-        """The block of the example."""
-        return self.block
 
     @property
     def key(self) -> tuple[object, ...]:
         """What is the same for all that are counted together."""
         return self.array, self.memory, self.site
-
-    @property
-    def line(self) -> int:
-        """Source line, 0 if unknown."""
-        return self.site.line
 
     @property
     def remedy(self) -> str:
@@ -66,24 +54,33 @@ class UnwrittenRead:
             return "shared memory is not cleared: let a thread store to the element first, then put a barrier"
         return "device memory is not cleared: fill it first, with dev.memset, dev.memcpy or a kernel"
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """What is wrong in the example."""
         where = ", ".join(map(str, self.element))
-        often = f" ({self.count:,} times)" if self.count > 1 else ""
-        text = text_of(self.site)
         return (
             f"read of {self.memory} array {self.array}[{where}], which nobody has written: thread {self.thread} of "
-            f"block {self.block} in line {self.line}{often}; {self.remedy}"
-            + (f"\n  line {self.line}: {text}" * bool(text))
+            f"block {self.block} in line {self.line}"
         )
 
 
 class _Elements:
-    """Which elements of a shared array were written: the same for all blocks, until they differ."""
+    """Which parts of the memory of shared arrays were written: the same for all blocks, until they differ.
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.one: NDArray[np.bool_] = np.zeros(size, bool)
+    Arrays of several types may show the same bytes; parts are the largest that make up the elements of all.
+    """
+
+    def __init__(self, array: SharedArray) -> None:
+        self.unit = array.dtype.itemsize
+        """Bytes of a part."""
+        self.size = array.size
+        """Parts in a block."""
+        self.one: NDArray[np.bool_] = np.ones(self.size, bool)
         self.wide: NDArray[np.bool_] | None = None
+        self._reach = 0
+        """Bytes that arrays show: what lies behind them, nobody reads."""
+        self._parts: dict[int, int] = {}
+        """Of each element, by identity of the array."""
         self.left = True
         """Whether some may be left; found out at barriers."""
 
@@ -92,6 +89,29 @@ class _Elements:
         if self.wide is None:
             self.wide = np.tile(self.one, rows)
         return self.wide
+
+    def parts_of(self, array: SharedArray) -> int:
+        """Number of parts of each of its elements."""
+        if id(array) not in self._parts:
+            self._parts[id(array)] = self._add(array)
+        return self._parts[id(array)]
+
+    def _add(self, array: SharedArray) -> int:
+        size = array.dtype.itemsize
+        if size % self.unit:
+            self._parts.clear()
+            parts, self.unit = self.unit // gcd(size, self.unit), gcd(size, self.unit)
+            self.size *= parts
+            self.one = np.repeat(self.one, parts)
+            self.wide = None if self.wide is None else np.repeat(self.wide, parts)
+        reach = prod(array.shape) * size
+        if reach > self._reach:
+            new = slice(self._reach // self.unit, reach // self.unit)
+            self.one[new] = False
+            if self.wide is not None:
+                self.wide.reshape(-1, self.size)[:, new] = False
+            self._reach, self.left = reach, True
+        return size // self.unit
 
     def look(self) -> None:
         """Find out whether everything is written by now."""
@@ -115,6 +135,8 @@ class UnwrittenReads:
         self._names = names
         self._threads = np.arange(config.threads_per_block, dtype=np.int64)
         self._shared: dict[int, _Elements] = {}
+        """By identity of their memory."""
+        self._journal = Journal()
 
     def barrier(self) -> None:
         """All blocks have met: a good moment to find out whether something is left."""
@@ -124,27 +146,37 @@ class UnwrittenReads:
     def wrote(self, array: DeviceArray | SharedArray, access: Access) -> None:
         """Take note of a store."""
         if isinstance(array, SharedArray):
-            elements = self._elements(array)
+            elements, parts = self._elements(array)
             if elements.left:
                 flags, rows = self._flags(elements, access)
-                flags[elements_of(access, (rows, len(self._threads)), array.size)] = True
+                flags[elements_of(in_parts(access, parts), (rows, len(self._threads)), elements.size)] = True
         elif array.unwritten is not None:
-            array.note_written(elements_of(access, (len(self._blocks), len(self._threads)), 0))
+            flags, where = array.unwritten_flags(), elements_of(access, (len(self._blocks), len(self._threads)), 0)
+            fresh = where[flags[where]]
+            if fresh.size:
+                self._journal.keep(flags, fresh, before=True)
+                flags[fresh] = False
+
+    def undo(self) -> None:
+        """Forget what these blocks wrote to device memory: they run again, and shared memory is new then."""
+        self._journal.undo()
 
     def arrived(self, array: SharedArray, elements: NDArray[np.int64]) -> None:
         """Take note of copies, elements counted over all blocks."""
-        known = self._elements(array)
+        known, parts = self._elements(array)
         if known.left:
-            known.of(len(self._blocks))[elements] = True
+            flags = known.of(len(self._blocks)).reshape(-1, parts)
+            flags[elements] = True
 
     def read(self, array: DeviceArray | SharedArray, access: Access, site: Site) -> None:
         """Look whether a read meets something that nobody has written."""
         if isinstance(array, SharedArray):
-            elements = self._elements(array)
-            if not elements.left or array.window is not None:  # another array may have written it
+            elements, parts = self._elements(array)
+            if not elements.left:
                 return
             flags, rows = self._flags(elements, access)
-            missing = ~flags[elements_of(access, (rows, len(self._threads)), array.size)]
+            written = flags[elements_of(in_parts(access, parts), (rows, len(self._threads)), elements.size)]
+            missing = ~(written if parts == 1 else written.reshape(-1, parts).all(axis=1))
         else:
             unwritten = array.unwritten
             if unwritten is None:
@@ -156,10 +188,12 @@ class UnwrittenReads:
             active = active_of(access, rows, self._threads, array.size if isinstance(array, SharedArray) else 0)
             self._tell(array, active, np.flatnonzero(missing), len(self._blocks) // rows, site)
 
-    def _elements(self, array: SharedArray) -> _Elements:
-        if id(array) not in self._shared:
-            self._shared[id(array)] = _Elements(array.size)
-        return self._shared[id(array)]
+    def _elements(self, array: SharedArray) -> tuple[_Elements, int]:
+        """What is known of an array's memory, and of how many parts its elements are."""
+        elements = self._shared.get(array.identity)
+        if elements is None:
+            elements = self._shared[array.identity] = _Elements(array)
+        return elements, elements.parts_of(array)
 
     def _flags(self, elements: _Elements, access: Access) -> tuple[NDArray[np.bool_], int]:
         """Flags that an access is about, and of how many blocks they are."""
@@ -175,13 +209,13 @@ class UnwrittenReads:
         element = int(active.elements[first]) % array.size
         self.found.add(
             UnwrittenRead(
-                self._kernel,
-                self._names.get(id(array), array.name),
-                "shared" if shared else "global",
-                tuple(int(n) for n in np.unravel_index(element, array.shape)),
-                self._config.grid.at(int(self._blocks[active.threads.rows[first]])),
-                self._config.block.at(int(active.threads.who[first])),
-                site,
-                len(which) * times,
+                kernel=self._kernel,
+                array=self._names.get(id(array), array.name),
+                memory="shared" if shared else "global",
+                element=tuple(int(n) for n in np.unravel_index(element, array.shape)),
+                block=self._config.grid.at(int(self._blocks[active.threads.rows[first]])),
+                thread=self._config.block.at(int(active.threads.who[first])),
+                site=site,
+                count=len(which) * times,
             )
         )

@@ -1,4 +1,7 @@
-"""Watches a machine for mistakes that a GPU would not report: races and reads of what nobody wrote."""
+"""Watches a machine for mistakes that a GPU would not report, and keeps all that is found of them.
+
+Races and reads of what nobody wrote are looked for here; `barriers` and `overflow` bring what they have found.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional.barriers import LeftBeforeBarrier
 from gpusim_des.functional.global_races import GlobalRaces, GlobalShadows
-from gpusim_des.functional.handover import Handover
+from gpusim_des.functional.handover import FenceScope, Handover
 from gpusim_des.functional.memory import DeviceArray, PrivateArray, SharedArray
 from gpusim_des.functional.overflow import IndexOverflow, Overflow
 from gpusim_des.functional.race_teller import RaceTeller
@@ -29,9 +32,6 @@ if TYPE_CHECKING:
 
 RaceCheck = Literal["shared", "global", "off"]
 """Where a launch looks for races: in shared memory, in global memory as well, or nowhere."""
-
-ORDERING = frozenset({OpClass.BARRIER, OpClass.FENCE, OpClass.SHUFFLE, OpClass.VOTE, OpClass.TENSOR})
-"""Instructions that put accesses of several threads in order."""
 
 _KINDS = {
     OpClass.GLOBAL_LOAD: READ,
@@ -92,37 +92,50 @@ class Watch:
         self._global = None
         if launch.shadows is not None:
             self._global = GlobalRaces(launch.shadows, machine.blocks, threads, self._order, teller, machine.names)
-        self.replayed: dict[int, dict[int, Any]] | None = None
-        """Values that steps have written, where the kernel has run already and its steps are gone through in order."""
+        self.replayed: dict[int, NDArray[Any]] | None = None
+        """What steps have written to shared memory, where the kernel has run already and is gone through in order."""
 
     def undo(self) -> None:
         """Forget what these blocks did: they run again."""
+        self.unwritten.undo()
         if self._global is not None:
             self._global.undo()
 
     # What happens ---------------------------------------------------------------------------------------------------
 
-    def order(self, op: OpClass, mask: Mask, lanes: NDArray[np.uint8], all_lanes: NDArray[np.uint8]) -> None:
-        """Take note of a barrier, or of lanes of warps that exchange something."""
-        now = len(self._moments) - 1
-        if op is OpClass.BARRIER:
-            there: NDArray[np.bool_] = np.asarray(self._machine.everyone(mask).any(axis=1))
-            self._order.barrier(there, now)
-            if there.all():
-                self.unwritten.barrier()
-                if self._shared is not None:
-                    self._shared.barrier()
-            return
+    def barrier(self, mask: Mask) -> None:
+        """Take note of a barrier of blocks."""
+        there: NDArray[np.bool_] = np.asarray(self._machine.everyone(mask).any(axis=1))
+        self._order.barrier(there, len(self._moments) - 1)
+        if there.all():
+            self.unwritten.barrier()
+            if self._shared is not None:
+                self._shared.barrier()
+
+    def warp_barrier(self, mask: Mask, members: NDArray[np.uint32] | None) -> None:
+        """Take note of a barrier of the active lanes of warps, or of those with the same `members`."""
         if self._shared is None:
             return
-        if op is OpClass.FENCE:
-            self._handover.fence(self._machine.everyone(mask), now)
+        machine, now = self._machine, len(self._moments) - 1
+        if members is None or members.size == 1:
+            if mask is None:
+                self._order.exchange_all(now)
+            else:
+                self._warps_meet(machine.by_warp(mask, fill=False), now, alike=mask.ndim < 2 or len(mask) == 1)
             return
-        if mask is None:
-            self._order.exchange_all(now)
-            return
-        alike = mask.ndim < 2 or len(mask) == 1
-        self._order.exchange(self._machine.by_warp(mask, fill=False), lanes == all_lanes, now, alike=alike)
+        active, groups = machine.by_warp(machine.everyone(mask), fill=False), machine.by_warp(members, fill=0)
+        alike = all(x is None or x.ndim < 2 or len(x) == 1 for x in (mask, members))
+        for group in np.unique(groups[active]):
+            self._warps_meet(active & (groups == group), now, alike=alike)
+
+    def _warps_meet(self, lanes: NDArray[np.bool_], now: int, *, alike: bool) -> None:
+        full = lanes.sum(axis=1) == self._machine.lanes(None)
+        self._order.exchange(lanes, full, now, alike=alike)
+
+    def fence(self, mask: Mask, scope: FenceScope) -> None:
+        """Take note of a fence."""
+        if self._shared is not None:
+            self._handover.fence(self._machine.everyone(mask), len(self._moments) - 1, scope)
 
     def access(
         self,
@@ -153,7 +166,7 @@ class Watch:
             self._handover.atomic(self._machine.everyone(mask), len(self._moments))
         if checker is None:
             return
-        if elements > 1 and op is not OpClass.BULK_COPY:  # lanes move a fragment: the whole warp is there
+        if width and op is not OpClass.BULK_COPY:  # which lane moves which part of a fragment is left open
             self._order.exchange_all(len(self._moments) - 1)
         checker.access(array, access, site, values, self._before(array))
         if self.replayed is not None and access.kind == WRITE and values is not None:
@@ -166,28 +179,27 @@ class Watch:
         lanes, exact = np.broadcast_to(over.lanes, shape), np.broadcast_to(over.exact, shape)
         row, lane = (int(k) for k in np.argwhere(lanes)[0])
         report = IndexOverflow(
-            machine.kernel_name,
-            label,
-            int(exact[row, lane]),
-            over.site,
-            site,
-            machine.config.grid.at(int(machine.blocks[row])),
-            machine.config.block.at(lane if thread is None else thread),
-            int(np.count_nonzero(lanes)),
+            kernel=machine.kernel_name,
+            array=label,
+            exact=int(exact[row, lane]),
+            site=over.site,
+            access=site,
+            block=machine.config.grid.at(int(machine.blocks[row])),
+            thread=machine.config.block.at(lane if thread is None else thread),
+            count=int(np.count_nonzero(lanes)),
         )
         self.overflows.add(report)
         return report
 
     def _before(self, array: DeviceArray | SharedArray) -> Callable[[Any, Any], NDArray[Any]]:
         """Function that gives values of elements before the present access, from rows and positions."""
+        if isinstance(array, SharedArray):
+            shared = array.data if self.replayed is None else self._replayed(array)
+            return lambda rows, elements: shared[rows, elements]
         if self.replayed is None:
-            if isinstance(array, SharedArray):
-                shared = array.data
-                return lambda rows, elements: shared[rows, elements]
             data = array.flat
             return lambda _, elements: data[elements]
-        written = self._written(array)
-        offset = self._offset(array)
+        written, offset = self._launch.written.get(id(array.owner), {}), self._offset(array)
         nothing = np.zeros((), array.dtype)[()]
 
         def look_up(_: Any, elements: Any) -> NDArray[Any]:
@@ -196,21 +208,26 @@ class Watch:
 
         return look_up
 
-    def _written(self, array: DeviceArray | SharedArray) -> dict[int, Any]:
+    def _replayed(self, array: SharedArray) -> NDArray[Any]:
+        """What an array's memory holds by now, in the way of the array."""
         assert self.replayed is not None
-        if isinstance(array, SharedArray):
-            return self.replayed.setdefault(id(array), {})
-        return self._launch.written.setdefault(id(array.owner), {})
+        if array.identity not in self.replayed:
+            whole = array.data if array.data.base is None else array.data.base
+            self.replayed[array.identity] = np.zeros_like(whole)
+        return self.replayed[array.identity].view(array.dtype)
 
     @staticmethod
-    def _offset(array: DeviceArray | SharedArray) -> int:
-        return 0 if isinstance(array, SharedArray) else (array.address - array.owner.address) // array.dtype.itemsize
+    def _offset(array: DeviceArray) -> int:
+        return (array.address - array.owner.address) // array.dtype.itemsize
 
     def _remember(self, array: DeviceArray | SharedArray, index: NDArray[Any], mask: Mask, values: Any) -> None:
-        written, offset, shape = self._written(array), self._offset(array), self._machine.shape
-        on = self._machine.everyone(mask)
+        shape, on = self._machine.shape, self._machine.everyone(mask)
         where, what = np.broadcast_to(index, shape)[on], np.broadcast_to(values, shape)[on]
-        written.update(zip((where + offset).tolist(), what, strict=True))
+        if isinstance(array, SharedArray):
+            self._replayed(array)[0, where] = what
+        else:
+            written = self._launch.written.setdefault(id(array.owner), {})
+            written.update(zip((where + self._offset(array)).tolist(), what, strict=True))
 
     def start_copy(self, array: SharedArray, index: NDArray[Any], mask: Mask, site: Site, elements: int = 0) -> None:
         """Take note of asynchronous copies that begin; bulk copies have a number of elements each."""
