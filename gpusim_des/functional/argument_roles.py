@@ -42,7 +42,7 @@ def roles(function: Callable[..., Any], dimensions: Mapping[str, int]) -> dict[s
     >>> def add_some(t, a, b, c):
     ...     b[t.threadIdx.x] = a[t.threadIdx.x] + helper(c)
     >>> {name: role.value for name, role in roles(add_some, {}).items()}
-    {'t': 'read', 'a': 'read', 'b': 'written', 'c': 'unclear'}
+    {'t': 'unclear', 'a': 'read', 'b': 'written', 'c': 'unclear'}
     """
     try:
         node = parse(function).node
