@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 WARP = 32
 
@@ -13,6 +13,8 @@ class Access(NamedTuple):
     kind: str
     """``read``, ``write`` or ``atomic``."""
     elements: dict[int, int]
+    value: int | None = None
+    """What is written; ``None``: the number of the thread."""
 
 
 class Meet(NamedTuple):
@@ -53,6 +55,47 @@ def racing_accesses(program: list[Event], threads: int, blocks: int = 1) -> int:
         for thread, element in event.elements.items():
             history.setdefault(element, []).append((time, thread, event.kind))
     return count
+
+
+def harm(program: list[Event], threads: int, blocks: int = 1) -> tuple[bool, bool]:
+    """Tell whether accesses race that are not writes of one value, and whether some do that must be told.
+
+    That is unless the first of the two is a write that another one behind it has replaced when the second comes: then
+    the element ends with the same value in every order.
+    """
+    size = threads * blocks
+    seen = [[-1] * size for _ in range(size)]
+    history: list[
+        tuple[int, int, int, str, int, list[int]]
+    ] = []  # time, thread, element, kind, value, what it has seen
+    some = certain = False
+    for time, event in enumerate(program):
+        if isinstance(event, Meet):
+            for block in range(blocks) if event.block is None else [event.block]:
+                _meet(seen, event, time, range(block * threads, (block + 1) * threads))
+            continue
+        for thread, element in event.elements.items():
+            value = thread if event.value is None else event.value
+            for then, other, where, kind, old, _ in history:
+                at_once = then == time
+                if where != element or other == thread or not _clash(kind, event.kind):
+                    continue
+                if (at_once and event.kind != "write") or (not at_once and seen[thread][other] >= then):
+                    continue
+                writes = kind == event.kind == "write"
+                if writes and value == old:
+                    continue
+                some = True
+                certain |= not (writes and _replaced(history, other, element, then, time))
+            history.append((time, thread, element, event.kind, value, list(seen[thread])))
+    return some, certain
+
+
+def _replaced(history: list[Any], thread: int, element: int, then: int, until: int) -> bool:
+    return any(
+        then < time < until and where == element and kind == "write" and (other == thread or seen[thread] >= then)
+        for time, other, where, kind, _, seen in history
+    )
 
 
 def _clash(one: str, other: str) -> bool:

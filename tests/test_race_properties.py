@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import gpusim_des as gs
 from gpusim_des.functional import executor, shared_races, thread_order
-from tests.race_reference import Access, Event, Meet, racing_accesses
+from tests.race_reference import Access, Event, Meet, harm, racing_accesses
 from tests.random_kernels import random_kernel
 from tests.test_thread_equality import run
 from tests.thread_modules import module_of
@@ -20,6 +20,7 @@ from tests.thread_modules import module_of
 SETTINGS = settings(deadline=None, derandomize=True, max_examples=150)
 QUICK = settings(SETTINGS, database=None, phases=[Phase.explicit, Phase.generate], max_examples=8)
 ELEMENTS = 4
+MEMORIES = st.sampled_from(["shared", "global"])
 
 pytestmark = pytest.mark.filterwarnings("ignore::gpusim_des.IndexOverflowWarning")
 
@@ -76,7 +77,7 @@ def obey(blk: Any, program: Any, threads: Any, cells: Any = None) -> None:
         elif event.kind == "read":
             load(tile, where, mask=on)
         elif event.kind == "write":
-            store(tile, where, blk.tid, mask=on)
+            store(tile, where, blk.tid if event.value is None else event.value, mask=on)
         else:
             blk.atomic_add(tile, where, 1, mask=on)
 
@@ -88,10 +89,14 @@ class Program:
         self.steps = steps
 
 
-def counted(program: list[Step], threads: int, blocks: int, memory: Any = "shared") -> int:
+def obeyed(program: list[Step], threads: int, blocks: int, memory: Any) -> gs.Launch:
     dev = gs.Device("tiny")
     cells = [dev.malloc(ELEMENTS, np.int32)] if memory == "global" else []
-    launch = dev.launch(obey, blocks, threads, Program(program), threads, *cells, races=memory)
+    return dev.launch(obey, blocks, threads, Program(program), threads, *cells, races=memory)
+
+
+def counted(program: list[Step], threads: int, blocks: int, memory: str = "shared") -> int:
+    launch = obeyed(program, threads, blocks, memory)
     counters = launch.counters
     assert counters.races + counters.equal_value_races == sum(race.count for race in launch.races)
     return counters.races + counters.equal_value_races
@@ -129,7 +134,7 @@ def of_the_grid(program: list[Step], threads: int, blocks: range) -> list[Event]
             events += [event._replace(block=block) for block in doing]
         else:
             elements = {block * threads + t: where for block in doing for t, where in event.elements.items()}
-            events.append(Access(event.kind, elements))
+            events.append(event._replace(elements=elements))
     return events
 
 
@@ -144,6 +149,27 @@ def test_races_of_a_grid_are_those_of_the_definition(seed: int, threads: int, bl
         if apart:
             patch.setattr(executor, "CHUNK_THREADS", 1)
         assert counted(program, threads, blocks, "global") == racing_accesses(events, threads, blocks)
+
+
+@settings(SETTINGS, max_examples=60)
+@given(seed=st.integers(0, 10**9), threads=st.sampled_from([2, 33]), blocks=st.integers(1, 2), memory=MEMORIES)
+def test_writes_of_one_value_are_a_weaker_kind(seed: int, threads: int, blocks: int, memory: str) -> None:
+    """Programs that mostly write 0 or 1: what is told as worse is worse, and what must be told is."""
+    rng = Random(seed)
+    program: list[Step] = []
+    for event, only in random_program(seed, threads, blocks, partial=False):
+        if isinstance(event, Meet):
+            program.append((event, only))
+            continue
+        few = dict(sorted(rng.sample(sorted(event.elements.items()), min(2, len(event.elements)))))
+        program.append((Access(event.kind if rng.random() < 0.2 else "write", few, rng.choice([0, 1, 1, 1])), only))
+    if memory == "global":
+        answers = [harm(of_the_grid(program, threads, range(blocks)), threads, blocks)]
+    else:
+        answers = [harm([e for e, only in program if only in {None, b}], threads) for b in range(blocks)]
+    told = obeyed(program, threads, blocks, memory).counters.races > 0
+    assert told <= any(some for some, _ in answers)
+    assert told >= any(certain for _, certain in answers)
 
 
 def test_what_is_put_off_is_not_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

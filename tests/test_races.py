@@ -253,6 +253,22 @@ def test_equal_values_hide_no_other_race(atomic: bool, kind: str, vectorize: boo
     assert found(launched(set_if_unset, 1, 64, atomic, vectorize=vectorize)) == [(kind, "block", False, 1)]
 
 
+@gs.block_kernel
+def after_the_same(blk: Any, a: Any, c: Any) -> None:
+    """Threads 0 and 32 write 1 and 2 at once, which thread 40 has written, or not."""
+    s = blk.shared(4, np.int32, "s")
+    blk.sstore(s, 0, 1, mask=blk.tid == 40)
+    blk.sstore(s, 0, np.where(blk.tid == 0, 1, 2), mask=blk.tid % 32 == 0)
+
+
+def test_equal_values_hide_no_others() -> None:
+    """Thread 32 is of the warp of thread 40."""
+    assert found(launched(after_the_same, 1, 64)) == [
+        ("write-write", "block", False, 1),
+        ("write-write", "warp", False, 1),
+    ]
+
+
 @WAYS
 def test_values_are_equal_only_with_those_that_are_left(vectorize: bool) -> None:
     """An update by an atomic operation lies between two stores of the same value."""

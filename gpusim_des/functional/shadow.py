@@ -307,11 +307,14 @@ def of_whole(found: Conflicts, parts: int) -> Conflicts:
 
 
 def together(found: Conflicts, more: Conflicts) -> Conflicts:
-    """Add the conflicts of accesses that have none so far."""
-    new = ~np.isin(more.which, found.which)
+    """Add the conflicts of accesses that have none so far, or one of equal values in more blocks."""
+    _, one, other = np.intersect1d(found.which, more.which, assume_unique=True, return_indices=True)
+    worse = more.equal[:, other].sum(axis=0) < found.equal[:, one].sum(axis=0)
+    old, new = np.ones(len(found.which), bool), np.ones(len(more.which), bool)
+    old[one[worse]], new[other[~worse]] = False, False
     return Conflicts(
-        np.concatenate([found.which, more.which[new]]),
-        np.concatenate([found.partners, more.partners[new]]),
-        np.concatenate([found.distance, more.distance[new]]),
-        np.concatenate([found.equal, more.equal[:, new]], axis=1),
+        np.concatenate([found.which[old], more.which[new]]),
+        np.concatenate([found.partners[old], more.partners[new]]),
+        np.concatenate([found.distance[old], more.distance[new]]),
+        np.concatenate([found.equal[:, old], more.equal[:, new]], axis=1),
     )
