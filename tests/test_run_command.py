@@ -191,6 +191,7 @@ def test_a_missing_argument_is_named(capsys: pytest.CaptureFixture[str]) -> None
         ("x = (\n", r"k\.py, line 1: '\(' was never closed"),
         ("\nimport gone_with_the_wind\n", r"k\.py, line 2: ModuleNotFoundError"),
         ("raise SystemError('no')\n", r"k\.py, line 1: SystemError: no"),
+        ("import sys\nsys.exit(0)\n", r"k\.py, line 2: SystemExit: 0"),
     ],
 )
 def test_files_that_cannot_be_run(

@@ -170,6 +170,19 @@ def test_a_kernel_that_raises_is_a_row() -> None:
     assert table.wrong == table.failed
 
 
+@pytest.mark.filterwarnings("ignore:kernel 'leaves' runs thread by thread")
+@pytest.mark.parametrize("kind", [gs.block_kernel, gs.kernel])
+def test_a_kernel_that_ends_python_is_a_row(kind: Any) -> None:
+    @kind
+    def leaves(blk, n):  # type: ignore[no-untyped-def]
+        if n == 0:
+            sys.exit(n)
+
+    table = gs.sweep(leaves, gpu="tiny", grid=1, block=32, args={"n": [0, 1]}, workers=1)
+    line = leaves.function.__code__.co_firstlineno + 3
+    assert [row["error"] for row in table] == [f"KernelError: leaves in test_sweep.py, line {line}: SystemExit: 0", ""]
+
+
 def test_a_kernel_that_races_says_so_in_its_row() -> None:
     table = gs.sweep(races, gpu="tiny", grid=1, block=[32, 64], args={"a": "f32[64]"}, workers=1)
     assert [row["counted_races"] > 0 for row in table] == [False, True]

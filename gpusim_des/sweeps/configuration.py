@@ -191,7 +191,7 @@ def measure(
             )
     except (SimError, OSError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # sys.exit() in a kernel ends the kernel, not the sweep
         mine = kernel.function.__code__.co_filename
         line = next((f.lineno for f in traceback.extract_tb(error.__traceback__)[::-1] if f.filename == mine), None)
         if line is None:  # not the kernel's

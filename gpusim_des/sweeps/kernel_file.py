@@ -71,7 +71,7 @@ def load_module(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise UsageError(f"{error.filename}, line {error.lineno}: {error.msg}") from None
-    except Exception as error:  # noqa: BLE001 - whatever a user's file raises is told, not thrown
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's file raises is told, not thrown
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(whole)]
         where = f", line {lines[-1]}" if lines else ""
         raise UsageError(f"{path}{where}: {type(error).__name__}: {error}") from None

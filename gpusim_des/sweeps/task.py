@@ -48,7 +48,7 @@ def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
     except (MemoryError, OSError) as error:
         return Outcome(None, f"{type(error).__name__}: {error}", again=True, took_s=time.perf_counter() - start)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the others go on
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
     row = kernel_row(sim.kernels[0], launch.counters)
     row.pop("name")
