@@ -15,7 +15,7 @@ from gpusim_des.commands.calibrate_command import add_calibrate
 from gpusim_des.commands.compare_command import add_compare
 from gpusim_des.commands.completion import add_completion
 from gpusim_des.commands.gpus_command import add_gpus
-from gpusim_des.commands.output import writable
+from gpusim_des.commands.output import show_anywhere, writable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL, add_run
 from gpusim_des.commands.sweep_command import add_sweep
@@ -43,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 done, 1 formula and simulation differ for no stated reason, 2 wrong usage or a wrong model, 3 the kernel is wrong,
     130 interrupted, 141 nobody reads the output.
     """
+    for stream in (sys.stdout, sys.stderr):
+        show_anywhere(stream)
     parser = _parser()
     try:
         options = parser.parse_args(arguments)

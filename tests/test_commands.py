@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import gpusim_des as gs
+from gpusim_des.__main__ import main as started
 from gpusim_des.cli import main
 from gpusim_des.commands.compare_command import differences
 from gpusim_des.commands.output import printable
@@ -234,6 +235,22 @@ def test_progress_is_silent_elsewhere_and_for_short_work() -> None:
         progress(0, 2)
         progress(2, 2)
     assert terminal.getvalue() == ""
+
+
+def test_a_terminal_without_our_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", bare)
+    assert main([*ADD, "--arg", "n=9000", *ADD_ARGS[2:]]) == 0
+    assert re.search(r"time +\S+ us, ", bare.buffer.getvalue().decode("ascii"))
+
+
+def test_an_interrupt_while_it_loads(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpusim_des.cli.main", interrupted)
+    assert started() == 130
+    assert capfd.readouterr().err == "gpusim-des: interrupted\n"
 
 
 def test_a_reader_that_has_seen_enough() -> None:

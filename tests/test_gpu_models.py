@@ -255,6 +255,8 @@ def changed(key: str, value: str) -> str:
         (changed("sub_partitions", "3"), r"max_warps_per_sm = 16 contradicts sm.sub_partitions = 3"),
         (changed("dram_latency", '"90 cycles"'), r"memory.l2_latency = 100 cycles contradicts memory.dram_latency"),
         ("this is no toml", r"not a TOML file"),
+        (changed("sms", f"0x{'f' * 6000}"), r"sms: a whole number of 24,000 bits: at most 64"),
+        (f"sms = {'9' * 6000}", r"a whole number of thousands of digits: at most 64 bits are possible"),
     ],
 )
 def test_refuses_bad_files(tmp_path: Path, text: str, message: str) -> None:

@@ -274,6 +274,14 @@ def test_no_kernel() -> None:
         gs.sweep(print, grid=1, block=1)  # type: ignore[arg-type]
 
 
+def test_half_characters_in_a_text(tmp_path: Path) -> None:
+    table = gs.SweepTable(({"n": 1, "error": "KernelError: \ud800"},), computed=1)
+    table.to_csv(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == "n,error\n1,KernelError: \\ud800\n"
+    table.to_json(tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text()) == table.to_rows()
+
+
 def test_tables_as_csv_and_json(tmp_path: Path) -> None:
     table = gs.sweep(scale, **{**TINY, "block": [32, 64]})
     text = table.to_csv(tmp_path / "t.csv")

@@ -102,6 +102,8 @@ def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str])
         ('b = "f32[n]:random"', "", r"kernel 'vector_add' takes \(a, b, c, n\), and b is missing"),
         ("[args]", "[parameters]\nl2 = 1\n[args]", r"parameters: a GPU has no parameter 'l2': did you mean"),
         ("[args]", "parameters = 1\n[args]", r"parameters = 1: must be a table, \[parameters\]"),
+        ("n = 200", f"n = {'9' * 6000}", r"occupancy\.toml: a whole number of thousands of digits: at most 64 bits"),
+        ("n = 200", f"n = 0x{'f' * 6000}", r"arg n: a whole number of 24,000 bits: at most 64"),
         ("n = 200", "n = [[1]]", r"args\.n = \[\[1\]\]: a number, a text such as"),
         ("n = 200", "n = {x = 1}", r"args\.n = \{'x': 1\}: a number"),
         ('gpu = "tiny"', 'gpu = "tiny.toml"', r"there is no GPU model file '.*tiny\.toml'"),
@@ -117,6 +119,13 @@ def test_files_that_are_wrong(
     assert said.out == ""
     assert re.search(message, said.err)
     assert not file.with_name("occupancy-sweep").exists()
+
+
+@pytest.mark.parametrize("name", [".", "", ".."])
+def test_a_folder_is_no_sweep(name: str, file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    monkeypatch.chdir(file.parent)
+    assert main(["sweep", name]) == 2
+    assert re.search(r"gpusim-des: \.+: this is a folder; name a sweep's file in it", capsys.readouterr().err)
 
 
 def test_other_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

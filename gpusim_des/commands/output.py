@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -82,6 +84,29 @@ def _remove_empty(folders: Sequence[Path]) -> None:
     for folder in folders:
         with suppress(OSError):  # it holds something, or was never made
             folder.rmdir()
+
+
+PLAIN = {"µ": "u", "±": "+-", "…": "...", "×": "x", "–": "-"}
+"""What a terminal shows that has no such character."""
+
+
+def show_anywhere(stream: object) -> None:
+    r"""Make a stream take every text: what its encoding lacks is written in plain letters, or as its number.
+
+    >>> stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    >>> show_anywhere(stream)
+    >>> stream.write("5 µs, \u4e2d"), stream.flush(), stream.buffer.getvalue()
+    (7, None, b'5 us, \\u4e2d')
+    """
+    if isinstance(stream, io.TextIOWrapper):
+        codecs.register_error("gpusim_des", _in_plain_letters)
+        stream.reconfigure(errors="gpusim_des")
+
+
+def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    text = error.object[error.start : error.end]
+    return "".join(PLAIN.get(c, c.encode("ascii", "backslashreplace").decode()) for c in text), error.end
 
 
 def printable(text: str) -> str:

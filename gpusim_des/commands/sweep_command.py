@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
 
     where = _where(options.where)
-    folder = options.out or options.file.with_name(f"{options.file.stem}-sweep")
+    folder = options.out or options.file.parent / f"{options.file.stem}-sweep"
     if options.csv:
         check_file(options.csv, "--csv", made=folder)
     if options.plot:

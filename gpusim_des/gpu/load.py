@@ -189,8 +189,10 @@ def read_entries(path: Path) -> Entries:
     """Read the keys of a file as they stand there; raises `ModelError` for a key that nobody knows."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_exact_number)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{path}: not a TOML file: {error}") from None
+    except ValueError:  # Python's own limit
+        raise ModelError(f"{path}: a whole number of thousands of digits: at most 64 bits are possible") from None
     entries: Entries = {}
     _collect(document, "", path, entries)
     return entries
@@ -206,6 +208,9 @@ def _exact_number(text: str) -> Fraction | float:
 def _collect(table: Mapping[str, Any], section: str, path: Path, entries: Entries) -> None:
     for name, raw in table.items():
         label = f"{section}.{name}" if section else name
+        number = raw.get("value") if isinstance(raw, dict) else raw
+        if isinstance(number, int) and number.bit_length() > 64:  # perhaps too long to be written in a message
+            raise ModelError(f"{path}: {label}: a whole number of {number.bit_length():,} bits: at most 64")
         if isinstance(raw, dict) and (label in SECTIONS or label == "pipes"):
             _collect(raw, label, path, entries)
         elif label not in _KEYS:

@@ -22,6 +22,9 @@ from gpusim_des.timing.simulate import Caches
 MOST = 1_000_000
 """Configurations of a sweep; more are a slip of the pen."""
 
+MOST_BITS = 64
+"""Of a whole number; no size, and no number of a kernel, has more."""
+
 DEFAULTS: dict[str, Any] = {
     "gpu": "h100-sxm",
     "sms": None,
@@ -136,6 +139,8 @@ def _column(name: str, several: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 def _read(name: str, value: Any) -> Any:
     """Value that a configuration takes, from what was written."""
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise SweepError(f"{name.replace('_', ' ', 1)}: a whole number of {value.bit_length():,} bits: at most 64")
     if name.startswith("arg_"):
         return parse_argument(name.removeprefix("arg_"), value) if isinstance(value, str) else _plain(name, value)
     if name == "gpu":

@@ -37,12 +37,7 @@ def read_sweep_file(path: Path) -> SweepFile:
     UsageError
         If it is no TOML, has an unknown key, or lacks one.
     """
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"there is no sweep file {path}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{path}: not a TOML file: {error}") from None
+    document = _document(path)
     unknown = next((key for key in document if key not in KEYS), None)
     if unknown is not None:
         raise UsageError(
@@ -63,6 +58,19 @@ def read_sweep_file(path: Path) -> SweepFile:
     args = {name: _argument(name, value, path) for name, value in tables["args"].items()}
     parameters = {name: _axis(name, value, path) for name, value in tables["parameters"].items()}
     return SweepFile(load_kernel(kernel, path.parent), axes, args, parameters)
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"there is no sweep file {path}") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path}: this is a folder; name a sweep's file in it, FILE.toml") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{path}: not a TOML file: {error}") from None
+    except ValueError:  # Python's own limit
+        raise UsageError(f"{path}: a whole number of thousands of digits: at most 64 bits are possible") from None
 
 
 _EXAMPLES = {

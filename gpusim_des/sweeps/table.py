@@ -160,6 +160,8 @@ def table_of(columns: list[dict[str, Any]], records: list[dict[str, Any]], compu
 
 
 def _written(text: str, path: str | PathLike[str] | None) -> str:
+    # The text of an exception may hold half a character, which no file takes; JSON writes it the same way.
+    text = text.encode("utf-8", "backslashreplace").decode()
     if path is not None:
         with whole_file(path) as draft:
             draft.write_text(text, encoding="utf-8", newline="")
