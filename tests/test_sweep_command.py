@@ -17,6 +17,7 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.cli import main
 from gpusim_des.commands.sweep_command import FORM, MOST_TOLD
+from gpusim_des.sweeps.map_request import BY_CLASS, figures
 
 KERNELS = Path(__file__).with_name("command_kernels.py")
 
@@ -134,8 +135,7 @@ def test_other_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(file), "--where", "gpu"]) == 2
     assert "--where 'gpu': write COLUMN=VALUE" in capsys.readouterr().err
     assert main(["sweep", str(file), "--workers", "1", "--plot", str(file.with_name("m.png")), "--x", "regs"]) == 2
-    message = r"--plot: no column 'regs': there are gpu, .*, arg_c, error, .* and \d+ more; choose columns with --x"
-    assert re.search(message, capsys.readouterr().err)
+    assert capsys.readouterr().err == "gpusim-des: --x regs: no column 'regs': did you mean 'registers'?\n"
 
 
 @pytest.mark.parametrize(
@@ -155,6 +155,54 @@ def test_files_that_cannot_be_written_are_told_before_the_work(
     assert said.out == ""
     assert re.search(message, said.err)
     assert not file.with_name("occupancy-sweep").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--x", "registres"], r"--x registres: no column 'registres': did you mean 'registers'"),
+        (["--value", "secnds"], r"--value secnds: no column 'secnds': did you mean 'seconds'"),
+        (["--value", "zzz"], r"--value zzz: no column 'zzz': there are gpu, sms, .* and \d+ more"),
+        (["--value", "main_stall"], r"--value main_stall: main_stall is no number; choose one"),
+        (["--value", "error"], r"--value error: error is no number; choose one"),
+        (["--where", "shraed=9"], r"--where shraed: no column 'shraed': did you mean 'shared'"),
+        (["--where", "shared=9"], r"--where shared=9: no such configuration; shared is 0, 8192"),
+        (["--y", "gpu"], r"--plot: several rows have registers = 32 and gpu = tiny: shared is varied, too: choose one"),
+        (["--y", "gpu"], r".* one value, --where shared=0, or --x shared\n"),
+    ],
+)
+def test_heat_maps_that_cannot_be_drawn_are_told_before_the_work(
+    options: list[str], message: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", str(file), "--workers", "1", "--plot", str(file.with_name("m.png")), *options]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert re.match(f"gpusim-des: {message}", said.err)
+    assert not file.with_name("occupancy-sweep").exists()
+
+
+def test_figures_of_heat_maps_are_those_of_rows(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", str(file), "--workers", "1", "--json"]) == 0
+    for row in json.loads(capsys.readouterr().out):
+        measured = dict(list(row.items())[list(row).index("error") :])
+        known = {name: number for name, number in figures().items() if name in measured}
+        assert all(name in known or name.startswith(BY_CLASS) for name in measured)
+        assert all(isinstance(measured[name], int | float) or measured[name] is None for name in known if known[name])
+        assert all(isinstance(measured[name], str | None) for name in known if not known[name])
+
+
+def test_a_map_that_fails_does_not_hide_the_table(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("gpusim_des.views.save", full)
+    assert main(["sweep", str(file), "--workers", "1", "--plot", str(file.with_name("m.png"))]) == 2
+    said = capsys.readouterr()
+    assert "4 configurations; 4 measured now" in said.out
+    assert "m.png" not in said.out
+    assert "No space left on device" in said.err
 
 
 def test_files_may_lie_in_the_folder_of_the_rows(file: Path) -> None:
@@ -227,9 +275,10 @@ def test_cells_of_a_heat_map() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"x": "regs"}, r"no column 'regs': there are gpu, registers, shared, seconds"),
-        ({"where": None}, r"several rows have registers = 16 and shared = 4: choose one value"),
-        ({"where": {"gpu": "v100"}}, r"no rows to draw where \{'gpu': 'v100'\}"),
+        ({"x": "regs"}, r"no column 'regs': did you mean 'registers'"),
+        ({"where": None}, r"several rows have registers = 16 and shared = 4: choose one gpu with where, tiny or t4"),
+        ({"rows": [*ROWS, ROWS[0]]}, r"several rows have registers = 16 and shared = 4: leave one out"),
+        ({"where": {"gpu": "v100"}}, r"no rows to draw where gpu = v100"),
         ({"where": {"chip": "v100"}}, r"no column 'chip': there are gpu, registers, shared, seconds"),
         ({"rows": []}, r"no rows to draw"),
     ],

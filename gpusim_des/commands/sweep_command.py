@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpusim_des.commands.output import PICTURES, check_file, printable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL
-from gpusim_des.errors import UsageError
+from gpusim_des.errors import SimError, UsageError
 
 if TYPE_CHECKING:
     from gpusim_des.sweeps.table import SweepTable
@@ -78,7 +78,9 @@ def run(options: argparse.Namespace) -> int:
     A configuration that fails has its error in its row, and the others go on. The exit code is 3 where the kernel is
     wrong in any of them, as for `run`, and 2 where none could be measured; standard error says why.
     """
-    from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
+    from gpusim_des.sweeps.axes import plan  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
+    from gpusim_des.sweeps.map_request import check_map  # noqa: PLC0415
+    from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
 
     where = _where(options.where)
@@ -88,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         check_file(options.plot, "--plot", PICTURES, made=folder)
     asked = read_sweep_file(options.file)
+    if options.plot:
+        planned = plan(asked.axes, asked.args, asked.parameters)
+        check_map([p.columns for p in planned], options.x, options.y, options.value, where)
     with Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
         table = sweep(
             asked.kernel,
@@ -99,13 +104,16 @@ def run(options: argparse.Namespace) -> int:
             progress=progress,
             **asked.axes,
         )
-    files = [folder / "rows.jsonl"]
-    if options.csv:
-        table.to_csv(options.csv)
-        files.append(options.csv)
-    if options.plot:
-        _plot(table.to_rows(), options, where)
-        files.append(options.plot)
+    files, problem = [folder / "rows.jsonl"], None
+    try:
+        if options.csv:
+            table.to_csv(options.csv)
+            files.append(options.csv)
+        if options.plot:
+            _plot(table.to_rows(), options, where)
+            files.append(options.plot)
+    except (SimError, OSError) as error:
+        problem = error  # what was measured is printed first
     if options.json:
         print(table.to_json(), end="")
     else:
@@ -113,7 +121,10 @@ def run(options: argparse.Namespace) -> int:
         print(printable(str(table)))
         print(f"\n{len(table)} configurations{failed}; {table.computed} measured now")
         print("\n".join(f"written: {file}" for file in files))
-    return _judged(table)
+    code = _judged(table)
+    if problem is not None:
+        raise problem
+    return code
 
 
 def _judged(table: SweepTable) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from gpusim_des.gpu.schema import suggest
 from gpusim_des.views import figure
 from gpusim_des.views.palette import HATCH_COLOR
 
@@ -72,23 +74,47 @@ def heat_map(
     rows = list(rows)
     for name in (x, y, value, *(where or {})) if rows else ():
         if not any(name in row for row in rows):
-            more = f" and {len(rows[0]) - MOST_NAMED} more" if len(rows[0]) > MOST_NAMED else ""
-            raise ValueError(f"no column {name!r}: there are {', '.join(list(rows[0])[:MOST_NAMED])}{more}")
+            raise ValueError(missing_column(name, list(rows[0])))
     chosen = [row for row in rows if all(str(row.get(k)) == str(v) for k, v in (where or {}).items())]
     if not chosen:
-        raise ValueError(f"no rows to draw{f' where {dict(where)}' if where else ''}")
+        asked = " and ".join(f"{name} = {wanted}" for name, wanted in (where or {}).items())
+        raise ValueError(f"no rows to draw{asked and f' where {asked}'}")
     columns, lines = ({row[name]: None for row in chosen} for name in (x, y))
-    cells: dict[tuple[object, object], Any] = {}
+    cells: dict[tuple[object, object], Mapping[str, Any]] = {}
     for row in chosen:
         place = row[x], row[y]
         if place in cells:
-            raise ValueError(
-                f"several rows have {x} = {place[0]} and {y} = {place[1]}: choose one value of what else was varied, "
-                "where={'gpu': 'h100-sxm'}"
+            other = differing(cells[place], row)
+            remedy = (
+                f"choose one {other} with where, {cells[place][other]} or {row[other]}" if other else "leave one out"
             )
-        cells[place] = row.get(value)
-    numbers = [[_number(cells.get((column, line)), scale) for column in columns] for line in lines]
+            raise ValueError(f"several rows have {x} = {place[0]} and {y} = {place[1]}: {remedy}")
+        cells[place] = row
+    numbers = [[_number(cells.get((column, line), {}).get(value), scale) for column in columns] for line in lines]
     return _draw(numbers, [*map(str, columns)], [*map(str, lines)], (x, y, label or value), title, ax)
+
+
+def missing_column(name: str, columns: Sequence[str]) -> str:
+    """Say that there is no such column, and which it may have been.
+
+    >>> missing_column("secnds", ["block", "seconds"]), missing_column("q", ["block", "seconds"])
+    ("no column 'secnds': did you mean 'seconds'?", "no column 'q': there are block, seconds")
+    """
+    guess = suggest(name, columns)
+    if guess.startswith("did you mean"):
+        return f"no column {name!r}: {guess}"
+    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+    return f"no column {name!r}: there are {', '.join(columns[:MOST_NAMED])}{more}"
+
+
+def differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> str:
+    """First column in which two rows differ, of what was varied, which ends at ``error``; empty where they are alike.
+
+    >>> differing({"n": 1, "m": 2}, {"n": 1, "m": 3})
+    'm'
+    """
+    varied = takewhile(lambda name: name != "error", a)
+    return next((name for name in varied if a[name] != b.get(name)), "")
 
 
 def _number(value: Any, scale: float) -> float:
