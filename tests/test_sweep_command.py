@@ -280,6 +280,7 @@ def test_cells_of_a_heat_map() -> None:
         ({"rows": [*ROWS, ROWS[0]]}, r"several rows have registers = 16 and shared = 4: leave one out"),
         ({"where": {"gpu": "v100"}}, r"no rows to draw where gpu = v100"),
         ({"where": {"chip": "v100"}}, r"no column 'chip': there are gpu, registers, shared, seconds"),
+        ({"value": "gpu"}, r"gpu is a text, 'tiny' for example: choose a number"),
         ({"rows": []}, r"no rows to draw"),
     ],
 )

@@ -62,7 +62,7 @@ def heat_map(
     Raises
     ------
     ValueError
-        For a column that is not there, no rows, or several rows for one cell.
+        For a column that is not there, a `value` that is a text, no rows, or several rows for one cell.
 
     Examples
     --------
@@ -79,6 +79,9 @@ def heat_map(
     if not chosen:
         asked = " and ".join(f"{name} = {wanted}" for name, wanted in (where or {}).items())
         raise ValueError(f"no rows to draw{asked and f' where {asked}'}")
+    text = next((row[value] for row in chosen if isinstance(row.get(value), str)), None)
+    if text is not None:
+        raise ValueError(f"{value} is a text, {text!r} for example: choose a number")
     columns, lines = ({row[name]: None for row in chosen} for name in (x, y))
     cells: dict[tuple[object, object], Mapping[str, Any]] = {}
     for row in chosen:
