@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import types
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.sweeps.axes import plan
 from gpusim_des.sweeps.fingerprint import Fingerprints
-from gpusim_des.sweeps.store import RowStore
+from gpusim_des.sweeps.store import RowStore, read_rows
 from tests.sweep_kernels import dies_at, lacks_memory, scale
 from tests.test_sweep import ROOT, TINY
 
@@ -86,8 +87,56 @@ def test_half_a_row_is_cut_off_and_damaged_ones_are_told(tmp_path: Path) -> None
         b"[" * 99_999 + b"\n",
     ):
         file.write_bytes(lines[0] + damaged + lines[2])
-        with pytest.warns(gs.SweepWarning, match=r"rows\.jsonl, line 2: damaged, not a row"):
+        with pytest.warns(gs.SweepWarning, match=r"rows\.jsonl, line 2: damaged, not a row.*moves to rows\.damaged"):
             assert gs.sweep(scale, **asked).computed == 1
+        assert gs.sweep(scale, **asked).computed == 0  # and nothing is told again
+        assert (tmp_path / "rows.damaged").read_bytes().endswith(damaged)
+    assert (tmp_path / "rows.damaged").read_bytes().count(b"\n") == 5
+
+
+def test_a_damaged_line_before_half_a_row(tmp_path: Path) -> None:
+    row = b'{"key":"a","error":"no"}\n'
+    (tmp_path / "rows.jsonl").write_bytes(b"?\n" + row + b'{"key":')
+    with pytest.warns(gs.SweepWarning, match=r"line 1: damaged"), RowStore(tmp_path) as store:
+        store.append({"key": "b", "error": "yes"})
+    lines = (tmp_path / "rows.jsonl").read_bytes().splitlines(keepends=True)
+    assert lines[0] == row
+    assert [json.loads(line)["key"] for line in lines] == ["a", "b"]
+
+
+SOUND = {"seconds": 1e-6, "achieved_occupancy": 0.5, "main_stall": "wait", "mistakes": ""}
+
+
+@pytest.mark.parametrize(
+    ("line", "sound"),
+    [
+        ({"result": SOUND}, True),
+        ({"error": "no"}, True),
+        ({"result": {**SOUND, "seconds": float("nan")}}, False),
+        ({"result": {**SOUND, "seconds": -float("inf")}}, False),
+        ({"result": {**SOUND, "seconds": "x"}}, False),
+        ({"result": {**SOUND, "seconds": True}}, False),
+        ({"result": {**SOUND, "mistakes": 5}}, False),
+        ({"result": {**SOUND, "cycles": [1]}}, False),
+        ({"result": {**SOUND, "block": "zzz"}}, False),
+        ({"result": {**SOUND, "arg_n": 1}}, False),
+        ({"result": {**SOUND, "error": ""}}, False),
+        ({"result": {}}, False),
+        ({"result": SOUND, "error": "no"}, False),
+        ({"error": ""}, False),
+    ],
+)
+def test_rows_that_no_sweep_wrote_are_no_rows(line: dict[str, Any], sound: bool, tmp_path: Path) -> None:
+    data = json.dumps({"format": 1, "key": "a", **line}).encode() + b"\n"
+    with nullcontext() if sound else pytest.warns(gs.SweepWarning, match="line 1: damaged"):
+        read = read_rows(data, tmp_path)
+    assert (len(read.rows), len(read.damaged)) == ((1, 0) if sound else (0, 1))
+
+
+def test_a_number_without_end_is_no_number(tmp_path: Path) -> None:
+    data = json.dumps({"key": "a", "result": {**SOUND, "seconds": 5.5}}).replace("5.5", "1e999").encode() + b"\n"
+    with pytest.warns(gs.SweepWarning, match="line 1: damaged"):
+        assert not read_rows(data, tmp_path).rows
 
 
 def test_rows_of_a_newer_version_are_refused(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 ``rows.jsonl`` holds a JSON object in each line. A row is written by one call and then synced to the disk. Whatever
 stands behind the last line's end is the half row of a writer that was killed: it is cut off. A line that is not whole
-inside of the file was damaged by others; it is told, and what it held is computed again.
+inside of the file was damaged by others, and so was one whose figures are none: it is told once, moved to another file,
+and what it held is computed again.
 """
 
 from __future__ import annotations
@@ -11,14 +12,20 @@ import json
 import os
 import warnings
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpusim_des.errors import SweepError, SweepWarning
+from gpusim_des.sweeps.axes import DEFAULTS
 from gpusim_des.sweeps.lock import FolderLock
+from gpusim_des.whole_file import whole_file
 
 FILE = "rows.jsonl"
+
+DAMAGED = "rows.damaged"
+"""File to which lines go that are no rows."""
 
 FORMAT = 1
 """Version of the rows; a newer one is refused."""
@@ -45,10 +52,10 @@ class RowStore:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with RowStore(Path(folder)) as store:
-    ...         store.append({"key": "a", "result": {"seconds": 1.5}})
+    ...         store.append({"key": "a", "error": "LaunchError: no"})
     ...     with RowStore(Path(folder)) as store:
-    ...         store.rows["a"]["result"]
-    {'seconds': 1.5}
+    ...         store.rows["a"]["error"]
+    'LaunchError: no'
     """
 
     def __init__(self, folder: Path) -> None:
@@ -62,10 +69,12 @@ class RowStore:
         try:
             data = self._path.read_bytes() if self._path.exists() else b""
             whole = data.rfind(b"\n") + 1
-            self.rows = read_rows(data[:whole], self._path)
-            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+            self.rows, sound, damaged = read_rows(data[:whole], self._path)
             if whole < len(data):
-                os.ftruncate(self._descriptor, whole)
+                os.truncate(self._path, whole)
+            if damaged:
+                _put_aside(self._path, sound, damaged)
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         except BaseException:
             self._lock.release()
             raise
@@ -108,14 +117,35 @@ class RowStore:
         self.close()
 
 
-def read_rows(data: bytes, path: Path) -> dict[str, Record]:
-    """Rows by key; of several with one key the last. Warns of lines that are damaged; raises `SweepError`."""
-    rows: dict[str, Record] = {}
+def _put_aside(path: Path, sound: list[bytes], damaged: list[bytes]) -> None:
+    """Move damaged lines to a file of their own, so that they are told of once; where there is no room they stay."""
+    with suppress(OSError), whole_file(path) as draft:
+        with path.with_name(DAMAGED).open("ab") as aside:
+            aside.writelines(line + b"\n" for line in damaged)
+        with draft.open("xb") as file:
+            file.writelines(line + b"\n" for line in sound)
+            file.flush()
+            os.fsync(file.fileno())
+
+
+class Read(NamedTuple):
+    """Rows by key, of several with one key the last; and all lines, by whether they are rows."""
+
+    rows: dict[str, Record]
+    sound: list[bytes]
+    damaged: list[bytes]
+
+
+def read_rows(data: bytes, path: Path) -> Read:
+    """Read the lines of a file. Warns of those that are damaged; raises `SweepError` for those of a newer version."""
+    read = Read({}, [], [])
     for number, line in enumerate(data.split(b"\n")[:-1], start=1):
         record = _record(line)
         if record is None:
+            read.damaged.append(line)
             warnings.warn(
-                f"{path}, line {number}: damaged, not a row: what it held is computed again",
+                f"{path}, line {number}: damaged, not a row: what it held is computed again, and the line moves to "
+                f"{DAMAGED}",
                 SweepWarning,
                 stacklevel=4,
             )
@@ -125,16 +155,50 @@ def read_rows(data: bytes, path: Path) -> dict[str, Record]:
                 "a newer one, or choose another folder"
             )
         else:
-            rows[record["key"]] = record
-    return rows
+            read.sound.append(line)
+            read.rows[record["key"]] = record
+    return read
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
+"""Numbers that are none are refused."""
+
+NEEDED = {"seconds": (int, float), "achieved_occupancy": (int, float), "main_stall": (str,), "mistakes": (str,)}
+"""What every result has, and its types."""
+
+PLAIN = {int, float, str, bool, type(None)}
+"""Types of what stands in a row."""
 
 
 def _record(line: bytes) -> Record | None:
+    """Read a row; ``None`` where it is none, or none that a sweep of this format wrote."""
     try:
-        record = json.loads(line)
+        record = _DECODER.decode(line.decode())
     except (ValueError, RecursionError):
         return None
-    sound = isinstance(record, dict) and isinstance(record.get("key"), str)
+    if not isinstance(record, dict) or not isinstance(record.get("key"), str):
+        return None
+    if record.get("format", FORMAT) != FORMAT:  # its rules are others
+        return record
+    result, error = record.get("result"), record.get("error", "")
+    if result is None:
+        return record if isinstance(error, str) and error else None
+    return record if error == "" and _is_result(result) else None
+
+
+def _is_result(result: object) -> bool:
+    # What was varied has columns of its own, which no figure may replace.
     return (
-        record if sound and (isinstance(record.get("result"), dict) or isinstance(record.get("error"), str)) else None
+        isinstance(result, dict)
+        and all(type(result.get(name)) in kinds for name, kinds in NEEDED.items())
+        and PLAIN.issuperset(map(type, result.values()))
+        and DEFAULTS.keys().isdisjoint(result)
+        and not any(name.startswith(("arg_", "gpu_", "error")) for name in result)
     )
