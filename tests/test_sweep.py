@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -14,8 +15,9 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
-from gpusim_des.sweeps.axes import DEFAULTS
+from gpusim_des.sweeps.axes import DEFAULTS, plan
 from gpusim_des.sweeps.kernel_file import load_module
+from gpusim_des.sweeps.task import run_task
 from tests.command_kernels import races
 from tests.sweep_kernels import scale
 
@@ -168,6 +170,28 @@ def test_a_kernel_that_raises_is_a_row() -> None:
     reason = "ZeroDivisionError: integer division or modulo by zero"
     assert [row["error"] for row in table] == [f"KernelError: divides in test_sweep.py, line {line}: {reason}", ""]
     assert table.wrong == table.failed
+
+
+def test_a_kernel_that_runs_thread_by_thread_is_told_once() -> None:
+    """Processes that have not seen the kernel come to the same reason again."""
+
+    @gs.kernel
+    def slow(t, x):  # type: ignore[no-untyped-def]
+        x[t.threadIdx.x] = os.getpid() > 0
+
+    asked: dict[str, Any] = {"gpu": "tiny", "grid": 1, "block": [32, 64, 96], "args": {"x": "f32[96]"}}
+    outcomes = []
+    for c in plan({k: asked[k] for k in ("gpu", "grid", "block")}, asked["args"]):
+        slow.noticed.clear()
+        outcomes.append(run_task(slow, c.configuration))
+    (note,) = {note for outcome in outcomes for note in outcome.notes}
+    assert note.startswith("kernel 'slow' runs thread by thread")
+    assert [outcome.error for outcome in outcomes] == [""] * 3
+    slow.noticed.clear()
+    with pytest.warns(gs.InterpretedWarning, match="kernel 'slow' runs thread by thread") as told:
+        assert not gs.sweep(slow, **asked, workers=1).failed
+    assert len(told) == 1
+    assert told[0].filename == __file__
 
 
 @pytest.mark.filterwarnings("ignore:kernel 'leaves' runs thread by thread")

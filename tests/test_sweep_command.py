@@ -205,6 +205,16 @@ def test_a_map_that_fails_does_not_hide_the_table(
     assert "No space left on device" in said.err
 
 
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(FILE.replace("shared = [0, 8192]", ""))
+    folder = file.with_name("occupancy-sweep")
+    folder.mkdir()
+    (folder / "rows.jsonl").write_text("?\n")
+    assert main(["sweep", str(file), "--workers", "1"]) == 0
+    assert re.fullmatch(r"gpusim-des: .*rows\.jsonl, line 1: damaged, not a row.*\n", capsys.readouterr().err)
+
+
 def test_files_may_lie_in_the_folder_of_the_rows(file: Path) -> None:
     file.write_text(FILE.replace("[32, 128]", "32").replace("[0, 8192]", "0"))
     assert main(["sweep", str(file), "--workers", "1", "--csv", str(file.with_name("occupancy-sweep") / "t.csv")]) == 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import io
+import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -107,6 +109,18 @@ def _in_plain_letters(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeEncodeError)
     text = error.object[error.start : error.end]
     return "".join(PLAIN.get(c, c.encode("ascii", "backslashreplace").decode()) for c in text), error.end
+
+
+@contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Tell warnings as the command line tells errors: one line, without a line of the package's own code."""
+
+    def tell(message: Warning | str, *_: object, **__: object) -> None:
+        print(f"gpusim-des: {printable(str(message))}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = tell
+        yield
 
 
 def printable(text: str) -> str:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusim_des.commands.output import PICTURES, check_file, printable
+from gpusim_des.commands.output import PICTURES, check_file, plain_warnings, printable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL
 from gpusim_des.errors import SimError, UsageError
@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         planned = plan(asked.axes, asked.args, asked.parameters)
         check_map([p.columns for p in planned], options.x, options.y, options.value, where)
-    with Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
+    with plain_warnings(), Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
         table = sweep(
             asked.kernel,
             args=asked.args,

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.functional.thread_kernel import InterpretedWarning
 from gpusim_des.sweeps.axes import plan
 from gpusim_des.sweeps.configuration import check_arguments
 from gpusim_des.sweeps.fingerprint import Fingerprints
@@ -110,7 +111,12 @@ def sweep(
         done = len(wanted) - len(tasks)
         if progress is not None:
             progress(done, len(wanted))
+        noticed: set[str] = set()
         for number, outcome in outcomes(kernel, tasks, workers, cluster):
+            for note in dict.fromkeys(outcome.notes):
+                if note not in noticed:
+                    noticed.add(note)
+                    warnings.warn(note, InterpretedWarning, stacklevel=2)
             record = _record(keys[number], kernel.name, planned[number].columns, outcome)
             if kept is None:
                 records[keys[number]] = record

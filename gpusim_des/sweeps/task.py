@@ -10,11 +10,13 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpusim_des.errors import SimError, SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.functional.thread_kernel import InterpretedWarning
 from gpusim_des.results import kernel_row
 from gpusim_des.sweeps.configuration import Configuration, measure
 from gpusim_des.sweeps.fingerprint import simulator_digest
@@ -37,10 +39,25 @@ class Outcome(NamedTuple):
     """The error is not the configuration's own (memory, a process that was killed): worth another try."""
     took_s: float = 0.0
     """Time that it took to find out, seconds."""
+    notes: tuple[str, ...] = ()
+    """What is to be said once of all configurations: that the kernel runs thread by thread."""
 
 
 def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
     """Measure a configuration; whatever goes wrong is its outcome."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", InterpretedWarning)
+        outcome = _outcome(kernel, c)
+    notes = []
+    for each in caught:
+        if issubclass(each.category, InterpretedWarning):
+            notes.append(str(each.message))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return outcome._replace(notes=tuple(notes))
+
+
+def _outcome(kernel: KernelFunction, c: Configuration) -> Outcome:
     start = time.perf_counter()
     try:
         launch, sim = measure(kernel, c)
