@@ -15,7 +15,7 @@ from gpusim_des.commands.calibrate_command import add_calibrate
 from gpusim_des.commands.compare_command import add_compare
 from gpusim_des.commands.completion import add_completion
 from gpusim_des.commands.gpus_command import add_gpus
-from gpusim_des.commands.output import show_anywhere, writable
+from gpusim_des.commands.output import in_words, show_anywhere, writable
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL, add_run
 from gpusim_des.commands.sweep_command import add_sweep
@@ -59,7 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KernelError as error:
         print(f"gpusim-des: {error}", file=sys.stderr)
         return WRONG_KERNEL
-    except (SimError, OSError) as error:
+    except OSError as error:
+        print(f"gpusim-des: {in_words(error)}", file=sys.stderr)
+        return 2
+    except SimError as error:
         print(f"gpusim-des: {error}", file=sys.stderr)
         return 2
 

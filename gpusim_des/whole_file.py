@@ -17,6 +17,8 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
     ------
     FileNotFoundError
         If the folder does not exist.
+    OSError
+        If the disk is full or fails; it names the file, not the other name.
     """
     target = Path(path)
     if not target.parent.is_dir():
@@ -25,5 +27,9 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
     try:
         yield draft
         draft.replace(target)
+    except OSError as error:
+        if error.errno is None or error.filename not in (None, str(draft), draft):
+            raise
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         draft.unlink(missing_ok=True)

@@ -19,10 +19,11 @@ import gpusim_des as gs
 from gpusim_des.__main__ import main as started
 from gpusim_des.cli import main
 from gpusim_des.commands.compare_command import differences
-from gpusim_des.commands.output import printable
+from gpusim_des.commands.output import in_words, printable
 from gpusim_des.commands.progress import CLEAR_LINE, Progress
 from gpusim_des.gpu import load_gpu, written_entries
 from gpusim_des.units import parse
+from gpusim_des.whole_file import whole_file
 
 KERNELS = str(Path(__file__).with_name("command_kernels.py"))
 ADD = ["run", f"{KERNELS}:vector_add", "--gpu", "tiny", "--grid", "cdiv(n, block)", "--block", "64"]
@@ -235,6 +236,34 @@ def test_progress_is_silent_elsewhere_and_for_short_work() -> None:
         progress(0, 2)
         progress(2, 2)
     assert terminal.getvalue() == ""
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path: Path) -> None:
+    with (
+        pytest.raises(OSError, match="No space left") as told,
+        whole_file(tmp_path / "t.csv"),
+        open("/dev/full", "w") as file,  # noqa: PTH123
+    ):
+        file.write("x")
+    assert in_words(told.value) == f"{tmp_path}/t.csv: no space left on device; make room, or choose another place"
+    with pytest.raises(FileNotFoundError) as other, whole_file(tmp_path / "t.csv"):
+        (tmp_path / "gone").read_text()
+    assert other.value.filename == str(tmp_path / "gone")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["compare", ".", "."], r"\.: is a directory; name a file in it"),
+        (["occupancy", "--threads", "256", "--ptxas", "nofile"], r"nofile: no such file or directory; check the name"),
+    ],
+)
+def test_errors_of_the_system_name_the_file_and_the_remedy(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    assert re.fullmatch(f"gpusim-des: {message}\n", capsys.readouterr().err)
 
 
 def test_a_terminal_without_our_letters(monkeypatch: pytest.MonkeyPatch) -> None:

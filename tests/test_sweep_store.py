@@ -259,8 +259,8 @@ def test_a_full_disk_keeps_what_is_finished(tmp_path: Path) -> None:
     last = run.stderr.splitlines()[-1]
     kept = finished(tmp_path)
     assert re.fullmatch(
-        rf"gpusim_des\.errors\.SweepError: {tmp_path}/rows\.jsonl: a row cannot be written: .*; make room and start "
-        rf"the sweep again: its {len(kept)} finished rows are kept",
+        rf"gpusim_des\.errors\.SweepError: {tmp_path}/rows\.jsonl: a row cannot be written: File too large; make room "
+        rf"and start the sweep again: its {len(kept)} finished rows are kept",
         last,
     )
     assert run.stdout.splitlines() == [f"{done} 12" for done in range(len(kept) + 1)]
@@ -283,6 +283,11 @@ def test_a_disk_without_any_room(tmp_path: Path) -> None:
         ):
             store.append({"key": "a", "result": {}})
         assert store.rows == {}
+
+
+def test_a_folder_that_cannot_be_made() -> None:
+    with pytest.raises(gs.SweepError, match=r"the folder /proc/foo cannot be made: no such file .*; choose another"):
+        RowStore(Path("/proc/foo"))
 
 
 @pytest.mark.slow

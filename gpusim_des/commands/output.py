@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import io
 import sys
 import warnings
@@ -86,6 +87,31 @@ def _remove_empty(folders: Sequence[Path]) -> None:
     for folder in folders:
         with suppress(OSError):  # it holds something, or was never made
             folder.rmdir()
+
+
+REMEDIES = {
+    errno.ENOSPC: "make room, or choose another place",
+    errno.EDQUOT: "make room, or choose another place",
+    errno.EISDIR: "name a file in it",
+    errno.EACCES: "choose another place, or have its rights changed",
+    errno.EROFS: "choose another place",
+    errno.ENOENT: "check the name",
+    errno.ENOTDIR: "check the name: one of its folders is a file",
+}
+"""What to do about an error of the system."""
+
+
+def in_words(error: OSError) -> str:
+    """Say which file an error of the system is about, what is wrong, and what to do.
+
+    >>> in_words(OSError(errno.ENOSPC, "No space left on device", "t.csv"))
+    't.csv: no space left on device; make room, or choose another place'
+    """
+    if error.errno is None or error.strerror is None:
+        return str(error)
+    where = f"{error.filename}: " if error.filename is not None else ""
+    reason = f"{error.strerror[:1].lower()}{error.strerror[1:]}"
+    return f"{where}{reason}{'; ' if error.errno in REMEDIES else ''}{REMEDIES.get(error.errno, '')}"
 
 
 PLAIN = {"µ": "u", "±": "+-", "…": "...", "×": "x", "–": "-"}

@@ -63,6 +63,9 @@ class RowStore:
             folder.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
             raise SweepError(f"the folder {folder}: a file of this name is in the way; choose another folder") from None
+        except OSError as error:
+            reason = str(error.strerror or error).lower()
+            raise SweepError(f"the folder {folder} cannot be made: {reason}; choose another folder") from None
         self._lock = FolderLock(folder)
         self._path = folder / FILE
         self.rows: dict[str, Record] = {}
@@ -91,6 +94,8 @@ class RowStore:
         before = os.fstat(self._descriptor).st_size
         try:
             written = os.write(self._descriptor, line)
+            if written < len(line):  # the rest has no room, or nobody said why: asking for it brings the reason
+                written += os.write(self._descriptor, line[written:])
             if written < len(line):
                 raise OSError(f"{written} of {len(line)} bytes were taken")
             os.fsync(self._descriptor)
