@@ -68,10 +68,15 @@ def test_a_dask_cluster_comes_to_the_same_rows(tmp_path: Path) -> None:
     assert len(finished(tmp_path / "rows")) == 6
 
 
-def test_a_cluster_that_is_not_there() -> None:
-    pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
-    with pytest.raises(gs.SweepError, match=r"cluster = 'nonsense://x': no scheduler answers there"):
-        gs.sweep(scale, **{**TINY, "block": [32, 64], "cluster": "nonsense://x"})
+@pytest.mark.parametrize("address", ["nonsense://x", "foo", "tcp://foo", "tcp://foo:x", "", 5])
+def test_a_cluster_that_is_not_there(address: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
+    made = []
+    monkeypatch.setattr(distributed.Client, "__init__", lambda *a, **k: made.append(a))
+    monkeypatch.setattr(distributed.Client, "__del__", lambda self: None)
+    with pytest.raises(gs.SweepError, match=rf"cluster = {address!r}: no scheduler answers there .*tcp://host:8786"):
+        gs.sweep(scale, **{**TINY, "block": [32, 64], "cluster": address})
+    assert not made  # its end would be waited for
 
 
 def test_the_cluster_extra_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

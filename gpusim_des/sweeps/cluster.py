@@ -52,9 +52,16 @@ def connect(cluster: Any) -> tuple[Any, bool]:
     if isinstance(cluster, distributed.Client):
         return cluster, False
     try:
+        if isinstance(cluster, str):  # a client that is made in vain takes 20 s to go
+            distributed.comm.get_address_host(cluster)
+        elif isinstance(cluster, int | float | bytes):
+            raise TypeError("it is no address")
         return distributed.Client(cluster, timeout="10 s", set_as_default=False), True
     except (OSError, ValueError, TypeError) as error:
-        raise SweepError(f"cluster = {cluster!r}: no scheduler answers there ({error})") from None
+        raise SweepError(
+            f"cluster = {cluster!r}: no scheduler answers there ({error}); write its address with scheme and port, "
+            "tcp://host:8786"
+        ) from None
 
 
 def on_cluster(data: bytes, tasks: Mapping[int, Configuration], cluster: Any) -> Iterator[tuple[int, Outcome]]:
