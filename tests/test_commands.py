@@ -18,7 +18,7 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.__main__ import main as started
 from gpusim_des.cli import main
-from gpusim_des.commands.compare_command import differences
+from gpusim_des.commands.compare_command import differences, names
 from gpusim_des.commands.output import in_words, printable
 from gpusim_des.commands.progress import CLEAR_LINE, Progress
 from gpusim_des.gpu import load_gpu, written_entries
@@ -39,7 +39,9 @@ def test_compare_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     files = [str(tmp_path / "64.json"), str(tmp_path / "128.json")]
     assert main(["compare", *files, "--json"]) == 0
-    (table,) = json.loads(capsys.readouterr().out)["tables"]
+    answer = json.loads(capsys.readouterr().out)
+    (table,) = answer["tables"]
+    assert answer["files"] == files
     figures = {row["figure"]: row for row in table["figures"]}
     assert (figures["blocks"]["first"], figures["blocks"]["second"], figures["blocks"]["difference"]) == (4, 2, -0.5)
     assert figures["counted_global_load_sectors"]["difference"] == 0
@@ -47,13 +49,16 @@ def test_compare_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert figures["seconds"]["difference"] == (b - a) / a
 
     assert main(["compare", *files]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    head, _, *lines = capsys.readouterr().out.splitlines()
+    assert head == f"A is {files[0]}, B is {files[1]}"
     assert lines[0] == "vector_add on tiny (two SMs, round numbers)"
     assert re.fullmatch(r"figure +A +B +difference", lines[1])
     assert any(re.fullmatch(r"blocks +4 +2 +-50\.0%", line) for line in lines)
     assert not any(line.startswith("counted_global_load_sectors") for line in lines)
     assert main(["compare", *files, "--all"]) == 0
     assert re.search(r"counted_global_load_sectors +50 +50 +=\n", capsys.readouterr().out)
+    assert main(["compare", files[0], files[0]]) == 0  # what is compared is said where it is equal, too
+    assert re.search(r"blocks +4 +4 +=\nwarps_per_block +2 +2 +=\n", capsys.readouterr().out)
 
 
 def test_compare_a_result_with_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,6 +83,17 @@ def test_compare_refuses_other_files(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_differences_by_hand() -> None:
     rows = differences({"name": "a", "cycles": 4, "x": None, "instructions_int": 2}, {"name": "b", "cycles": 5, "x": 0})
     assert [(r["figure"], r["difference"]) for r in rows] == [("cycles", 0.25), ("x", None), ("instructions_int", -1.0)]
+
+
+def test_differences_beyond_every_number() -> None:
+    (row,) = differences({"cycles": 1e-300}, {"cycles": 1e300})
+    assert row["difference"] is None
+
+
+def test_headings_end_somewhere() -> None:
+    assert (
+        names({"name": "k" * 10**6, "gpu": "tiny"}, {"name": "k" * 10**6, "gpu": "t4"}) == f"{'k' * 100}… on tiny | t4"
+    )
 
 
 def test_names_cannot_steer_the_terminal() -> None:

@@ -339,6 +339,8 @@ def put(data: dict[str, Any], path: str, value: object) -> None:
         ("timeline.kernels.cycles.0", -1, r"kernels\[0\]\.cycles = -1: must be at least 0"),
         ("timeline.kernels.blocks_per_sm.0", 0, r"kernels\[0\]\.blocks_per_sm = 0: must be at least 1"),
         ("timeline.kernels.resident_warp_cycles.0", 1, r"resident_warp_cycles = 1: must be the sum of stalls"),
+        ("timeline.kernels.achieved_occupancy.0", 1e308, r"achieved_occupancy = 1e\+308: must lie between 0 and 1"),
+        ("timeline.kernels.theoretical_occupancy.0", 1.1, r"theoretical_occupancy = 1\.1: must lie between 0 and 1"),
         ("timeline.kernels.achieved_occupancy.0", "x", r"achieved_occupancy\[0\] = 'x': must be a finite number"),
         ("timeline.warps.states.lengths.0", 0, r"states: lengths add up to \d+, but there are \d+ rows"),
         ("timeline.warps.states.rows.state.0", "asleep", r"state\[0\] = 'asleep': must be one of selected, barrier"),

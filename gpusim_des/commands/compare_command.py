@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 from gpusim_des.commands.output import printable
@@ -13,6 +14,8 @@ from gpusim_des.errors import UsageError
 Row = dict[str, Any]
 
 LEAD = (
+    "blocks",
+    "warps_per_block",
     "seconds",
     "cycles",
     "achieved_occupancy",
@@ -25,6 +28,10 @@ LEAD = (
     "dram_utilization",
 )
 """Figures that come first; everything else that differs follows by size of the difference."""
+
+
+LONGEST_NAME = 100
+"""Letters of a name that a heading shows."""
 
 
 def add_compare(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -46,10 +53,13 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; errors are told by `gpusim_des.cli.main`."""
     first, second = _rows(options.first), _rows(options.second)
     tables = [(names(a, b), differences(a, b)) for a, b in zip(first, second, strict=False)]
+    files = [options.first, options.second]
     if options.json:
         plain = [{"kernel": kernel, "figures": figures} for kernel, figures in tables]
-        print(json.dumps({"tables": plain, "kernels": [len(first), len(second)]}, indent=1))
+        answer = {"files": files, "tables": plain, "kernels": [len(first), len(second)]}
+        print(json.dumps(answer, indent=1, allow_nan=False))
         return 0
+    print(printable("A is {}, B is {}\n".format(*files)))
     for kernel, figures in tables:
         print(printable(text(kernel, figures, everything=options.all)) + "\n")
     if len(first) != len(second):
@@ -77,8 +87,13 @@ def names(a: Row, b: Row) -> str:
     >>> names({"name": "add", "gpu": "tiny"}, {"name": "add2", "gpu": "tiny"})
     'add | add2 on tiny'
     """
-    kernel, gpu = (str(a[k]) if a[k] == b[k] else f"{a[k]} | {b[k]}" for k in ("name", "gpu"))
+    kernel, gpu = (_cut(a[k]) if a[k] == b[k] else f"{_cut(a[k])} | {_cut(b[k])}" for k in ("name", "gpu"))
     return f"{kernel} on {gpu}"
+
+
+def _cut(name: object) -> str:
+    text = str(name)
+    return text if len(text) <= LONGEST_NAME else f"{text[:LONGEST_NAME]}…"
 
 
 def differences(a: Row, b: Row) -> list[Row]:
@@ -98,6 +113,8 @@ def differences(a: Row, b: Row) -> list[Row]:
             continue
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (first, second))
         difference = (second - first) / first if numbers and first else 0.0 if numbers and not second else None
+        if difference is not None and not isfinite(difference):  # of numbers near the end of what floats can hold
+            difference = None
         rows.append({"figure": figure, "first": first, "second": second, "difference": difference})
     return rows
 

@@ -16,6 +16,9 @@ from gpusim_des.timeline import KernelTiming, Timeline, WarpHistory, WarpState
 MOST_SMS = 65_535
 """SMs of the largest GPU model (gpusim_des.gpu.check)."""
 
+ROUNDING = 1e-9
+"""By which a share may be above 1: it is a quotient of sums."""
+
 STATES = [state.suffix for state in WarpState]
 
 
@@ -86,6 +89,9 @@ def _kernel(k: KernelTiming) -> Iterator[_Wrong]:
         for key, number in numbers:
             if isinstance(number, int | float) and number < 0 and f.name not in MAY_BE_NEGATIVE:
                 yield f"{f.name}{key and f'.{key}'}", number, "must be at least 0"
+    for name in ("achieved_occupancy", "theoretical_occupancy"):
+        if getattr(k, name) > 1 + ROUNDING:
+            yield name, getattr(k, name), "must lie between 0 and 1"
     if sum(k.stalls.values()) != k.resident_warp_cycles:
         yield "resident_warp_cycles", k.resident_warp_cycles, f"must be the sum of stalls, {sum(k.stalls.values()):,}"
 
