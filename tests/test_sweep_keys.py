@@ -17,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import gpusim_des as gs
-from gpusim_des.gpu import load_gpu
+from gpusim_des.gpu import load_gpu, written_entries
+from gpusim_des.sweeps.argument import parse_argument
 from gpusim_des.sweeps.configuration import Configuration
 from gpusim_des.sweeps.content import content
 from gpusim_des.sweeps.fingerprint import Fingerprints
@@ -57,6 +58,56 @@ def test_keys_depend_on_everything_that_a_result_depends_on() -> None:
         key(dies_at),  # type: ignore[arg-type]
     ]
     assert len({same, *other}) == len(other) + 1
+
+
+def written(kernel: gs.ThreadKernel = scale, gpu: str = "tiny", **args: str) -> str:
+    read = {name: parse_argument(name, text) for name, text in {"n": "512", "x": "f32[512]", **args}.items()}
+    return key(kernel, gpu=load_gpu(gpu), args=read)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"n": "256*2"},
+        {"n": "5_1_2"},
+        {"x": "f32[n]"},
+        {"x": "f32[ n ]:zeros"},
+        {"x": "float32[512]:0"},
+        {"n": "cdiv(1024, 2)", "x": "f32[2*256]:0.0"},
+    ],
+)
+def test_keys_do_not_depend_on_how_an_argument_is_written(texts: dict[str, str]) -> None:
+    assert written(**texts) == written()
+    assert written(x="f32[n]:random(0)") == written(x="f32[n]:random")
+    assert written(x="bool[n]:true") == written(x="bool[n]:ones")
+
+
+def test_keys_of_arguments_that_differ() -> None:
+    texts: list[dict[str, str]] = [
+        {},
+        {"n": "511"},
+        {"n": "512.0"},
+        {"n": "i64:512"},
+        {"x": "f64[512]"},
+        {"x": "f32[512,1]"},
+        {"x": "f32[512]:1"},
+        {"x": "f32[512]:-0.0"},
+        {"x": "f32[512]:empty"},
+        {"x": "f32[512]:arange"},
+        {"x": "f32[512]:random"},
+        {"x": "f32[512]:random(1)"},
+        {"x": "f32[m]"},
+        {"x": "f32[k]"},
+    ]
+    assert len({written(**each) for each in texts}) == len(texts)
+
+
+def test_keys_do_not_depend_on_the_name_of_a_gpus_file(tmp_path: Path) -> None:
+    text = Path(str(written_entries("tiny")[0].file)).read_text()
+    for name, source in (("one", text), ("two", text), ("three", text.replace('"1 GHz"', '"1.1 GHz"'))):
+        (tmp_path / f"{name}.toml").write_text(source)
+    one, two, three = (written(gpu=str(tmp_path / f"{name}.toml")) for name in ("one", "two", "three"))
+    assert one == two != three
 
 
 # What a kernel uses by name ------------------------------------------------------------------------------------------

@@ -161,6 +161,21 @@ def plain_numbers(specs: Mapping[str, Any]) -> dict[str, Any]:
     return numbers
 
 
+def plain_spec(name: str, spec: ArraySpec, numbers: Mapping[str, Any]) -> ArraySpec:
+    """Write what an array is in one way only: sizes computed, ``zeros`` and ``ones`` as numbers; raises `UsageError`.
+
+    >>> plain_spec("x", ArraySpec("float32", "2*n", "zeros"), {"n": 4})
+    ArraySpec(dtype='float32', shape='8', fill='0.0')
+    """
+    shape = ",".join(map(str, evaluate(spec.shape, numbers, f"size of {name}")))
+    fill = spec.fill
+    if fill in ("random", "random(0)"):
+        fill = "random"
+    elif (number := {"zeros": 0, "ones": 1}.get(fill, _number(fill))) is not None:
+        fill = repr(_cast(name, number, spec.dtype).item())
+    return ArraySpec(spec.dtype, shape, fill)
+
+
 MOST_BYTES = 2**34
 """Largest array that is made: 16 GiB; larger ones are a slip of the pen."""
 

@@ -19,6 +19,7 @@ import numpy as np
 from gpusim_des.errors import SimError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.gpu import GPU
+from gpusim_des.sweeps.argument import ArraySpec, plain_numbers, plain_spec
 from gpusim_des.sweeps.configuration import Configuration, chip_of, shape_of
 from gpusim_des.sweeps.content import array_parts, content
 from gpusim_des.version import VERSION
@@ -71,6 +72,7 @@ class Fingerprints:
         self._kernel = kernel
         self._kernel_digest = content(kernel.name, kernel)
         self._gpus: dict[tuple[Any, ...], tuple[GPU, str]] = {}
+        self._specs: dict[tuple[Any, ...], str] = {}
         self._values: dict[int, tuple[Any, str]] = {}
 
     def key(self, c: Configuration) -> str:
@@ -80,7 +82,11 @@ class Fingerprints:
             sizes: list[Any] = [[*grid], [*block]]
         except SimError:  # its error is its result, and depends on what was written
             sizes = [repr(c.grid), repr(c.block)]
-        args = [[name, self._value(c.args[name])] for name in sorted(c.args)]
+        try:
+            numbers = plain_numbers(c.args)
+        except SimError:  # as above
+            numbers = {}
+        args = [[name, self._value(name, c.args[name], numbers)] for name in sorted(c.args)]
         more = [c.registers, c.shared, c.caches, c.engine, c.sample]
         return digest(simulator_digest(), self._kernel_digest, self._chip(c), json.dumps([sizes, args, more]))
 
@@ -90,13 +96,25 @@ class Fingerprints:
             try:
                 changes, gpu = "", chip_of(c)
             except SimError:  # as above
-                changes, gpu = repr(written[1:]), c.gpu
+                changes, gpu = repr((c.gpu.name, *written[1:])), c.gpu
+            # Its name is that of its file, and nothing comes of it.
             numbers = {f.name: repr(getattr(gpu, f.name)) for f in dataclasses.fields(gpu) if f.compare}
+            del numbers["name"]
             # The GPU is held, so that the id stays its own.
             self._gpus[written] = c.gpu, digest(changes, json.dumps(numbers, sort_keys=True))
         return self._gpus[written][1]
 
-    def _value(self, value: Any) -> str:
+    def _value(self, name: str, value: Any, numbers: dict[str, Any]) -> str:
+        """What an argument is, however it was written."""
+        if isinstance(value, ArraySpec):
+            asked = name, value, *numbers.items()
+            if asked not in self._specs:
+                try:
+                    self._specs[asked] = repr(plain_spec(name, value, numbers))
+                except SimError:  # as above
+                    self._specs[asked] = repr(value)
+            return self._specs[asked]
+        value = numbers.get(name, value)
         if isinstance(value, np.ndarray):
             if id(value) not in self._values:
                 self._values[id(value)] = value, digest(*array_parts(value))

@@ -95,7 +95,7 @@ class Timing:
         rate = self.gpu.tensor_rate(mma.type)
         if not rate:
             raise TraceError(
-                f"mma of type {mma.type}: {self.gpu.name} (compute capability {self.gpu.compute_capability}) has "
+                f"mma of type {mma.type}: {self.gpu.title} (compute capability {self.gpu.compute_capability}) has "
                 "no tensor cores for it; choose another type or another GPU"
             )
         interval = max(PIPE_FRACTION, -(-PIPE_FRACTION * mma.multiply_adds // rate))
