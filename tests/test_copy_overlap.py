@@ -164,6 +164,6 @@ def test_tensor_types_that_a_gpu_does_not_have_are_refused() -> None:
     dev = gs.Device("rtx-4090")
     dev.launch(in_double, 1, 32, dev.malloc((8, 8), np.float64))
     with pytest.raises(
-        gs.TraceError, match=r"mma of type fp64: rtx-4090 \(compute capability 8.9\) has no tensor cores"
+        gs.TraceError, match=r"mma of type fp64: NVIDIA GeForce RTX 4090 \(compute capability 8.9\) has no tensor cores"
     ):
         dev.simulate()

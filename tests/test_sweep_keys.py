@@ -60,9 +60,9 @@ def test_keys_depend_on_everything_that_a_result_depends_on() -> None:
     assert len({same, *other}) == len(other) + 1
 
 
-def written(kernel: gs.ThreadKernel = scale, gpu: str = "tiny", **args: str) -> str:
+def written(gpu: str = "tiny", **args: str) -> str:
     read = {name: parse_argument(name, text) for name, text in {"n": "512", "x": "f32[512]", **args}.items()}
-    return key(kernel, gpu=load_gpu(gpu), args=read)
+    return key(scale, gpu=load_gpu(gpu), args=read)
 
 
 @pytest.mark.parametrize(
