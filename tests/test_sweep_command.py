@@ -279,7 +279,25 @@ def test_cells_of_a_heat_map() -> None:
     assert cells == {(0, 0): "64", (1, 0): "128", (2, 0): "256", (0, 1): "128", (1, 1): "256"}
     assert [t.get_text() for t in ax.get_xticklabels()] == ["16", "32", "64"]
     assert [t.get_text() for t in ax.get_yticklabels()] == ["4", "8"]
-    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("registers", "shared", "k")
+    assert (ax.get_ylabel(), ax.get_title()) == ("shared (bytes per block)", "k")
+    assert ax.get_xlabel() == "registers (per thread)\nhatched: no number; the row's error says why"
+    whole = gs.views.heat_map(ROWS[:2], "registers", "shared", "seconds")
+    assert whole.get_xlabel() == "registers (per thread)"
+    (bar,) = (axes for axes in whole.figure.axes if axes is not whole)
+    assert bar.get_ylabel() == "seconds (s)"
+
+
+def test_titles_of_heat_maps_name_kernel_and_gpu(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr("gpusim_des.views.save", lambda ax, path: drawn.append(ax))
+    command = ["sweep", str(file), "--workers", "1", "--plot", str(file.with_name("m.png"))]
+    file.write_text(FILE.replace("block = 64", "block = [32, 64]").replace('"tiny"', '["tiny", "t4"]'))
+    assert main([*command, "--where", "block=64", "gpu=t4"]) == 0
+    assert main([*command, "--x", "gpu", "--y", "block", "--where", "registers=32", "shared=0"]) == 0
+    assert [ax.get_title() for ax in drawn] == [
+        "vector_add on t4, block = 64",
+        "vector_add, registers = 32, shared = 0",
+    ]
 
 
 @pytest.mark.parametrize(

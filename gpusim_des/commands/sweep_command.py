@@ -110,7 +110,7 @@ def run(options: argparse.Namespace) -> int:
             table.to_csv(options.csv)
             files.append(options.csv)
         if options.plot:
-            _plot(table.to_rows(), options, where)
+            _plot(table.to_rows(), options, where, asked.kernel.name)
             files.append(options.plot)
     except (SimError, OSError) as error:
         problem = error  # what was measured is printed first
@@ -149,10 +149,12 @@ def _where(texts: list[str]) -> dict[str, object]:
     return {name: value for name, _, value in pairs}
 
 
-def _plot(rows: list[dict[str, object]], options: argparse.Namespace, where: dict[str, object]) -> None:
+def _plot(rows: list[dict[str, object]], options: argparse.Namespace, where: dict[str, object], kernel: str) -> None:
     from gpusim_des import views  # noqa: PLC0415 - as above
 
     seconds = options.value == "seconds"
+    gpus = {str(row["gpu"]) for row in rows if all(str(row.get(name)) == wanted for name, wanted in where.items())}
+    chosen = ", ".join(f"{name} = {wanted}" for name, wanted in where.items() if name != "gpu")
     try:
         axes = views.heat_map(
             rows,
@@ -161,8 +163,8 @@ def _plot(rows: list[dict[str, object]], options: argparse.Namespace, where: dic
             options.value,
             where=where,
             scale=1e6 if seconds else 1.0,
-            label="time (µs)" if seconds else options.value,
-            title=str(options.file.stem),
+            label="time (µs)" if seconds else "",
+            title=kernel + (f" on {gpus.pop()}" if len(gpus) == 1 else "") + (f", {chosen}" if chosen else ""),
         )
     except ValueError as error:
         raise UsageError(f"--plot: {error}; choose columns with --x, --y, --value and --where") from None

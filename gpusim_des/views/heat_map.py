@@ -50,7 +50,7 @@ def heat_map(
     scale
         Factor of the numbers that are shown: 1e6 shows seconds in µs.
     label, title
-        Of the colours and the figure; a `label` should name the unit.
+        Of the colours and the figure; a `label` should name the unit. Without it, it is made from the column's name.
     ax
         Axes to draw on. Without it a new figure is made, unknown to pyplot; save it with ``views.save``.
 
@@ -94,7 +94,44 @@ def heat_map(
             raise ValueError(f"several rows have {x} = {place[0]} and {y} = {place[1]}: {remedy}")
         cells[place] = row
     numbers = [[_number(cells.get((column, line), {}).get(value), scale) for column in columns] for line in lines]
-    return _draw(numbers, [*map(str, columns)], [*map(str, lines)], (x, y, label or value), title, ax)
+    names = label_of(x), label_of(y), label or label_of(value)
+    return _draw(numbers, [*map(str, columns)], [*map(str, lines)], names, title, ax)
+
+
+UNITS = {
+    "shared": "bytes per block",
+    "registers": "per thread",
+    "block": "threads",
+    "grid": "blocks",
+    "seconds": "s",
+    "took_s": "s",
+    "cycles": "SM clock",
+}
+"""Units of columns by name."""
+
+UNITS_BY_END = {
+    "_fs": "fs",
+    "_bytes": "bytes",
+    "_bytes_per_second": "bytes/s",
+    "_bytes_per_s": "bytes/s",
+    "_cycles": "cycles",
+    "_occupancy": "share of warp slots",
+    "_utilization": "share of peak",
+    "_hit_rate": "share of sectors",
+}
+"""Units of columns by the end of their names."""
+
+
+def label_of(column: str) -> str:
+    """Words for a column of a sweep, with its unit where there is one.
+
+    >>> label_of("shared"), label_of("achieved_occupancy"), label_of("counted_races"), label_of("arg_n")
+    ('shared (bytes per block)', 'achieved occupancy (share of warp slots)', 'counted races', 'n')
+    """
+    if column.startswith("arg_"):
+        return column.removeprefix("arg_")
+    unit = UNITS.get(column) or next((unit for end, unit in UNITS_BY_END.items() if column.endswith(end)), "")
+    return column.replace("_", " ") + (f" ({unit})" if unit else "")
 
 
 def missing_column(name: str, columns: Sequence[str]) -> str:
@@ -166,7 +203,8 @@ def _draw(
     )
     ax.set_yticks(range(len(lines)), [figure.plain(c) for c in lines])
     ax.tick_params(length=0)
-    ax.set_xlabel(figure.plain(names[0]))
+    hatched = "\nhatched: no number; the row's error says why" if len(known) < len(lines) * len(columns) else ""
+    ax.set_xlabel(figure.plain(names[0]) + hatched)
     ax.set_ylabel(figure.plain(names[1]))
     ax.set_title(figure.plain(title))
     return ax
