@@ -82,6 +82,8 @@ def dim3(value: DimLike, what: str, limits: tuple[int, int, int]) -> Dim3:
             ) from None
         if not 1 <= size <= limit:
             remedy = "leave out a launch with nothing to do" if size < 1 else "spread it over the other dimensions"
+            if size > limit == MAX_BLOCK[0]:  # as many as a block holds in all
+                remedy = "launch more blocks of fewer threads"
             raise LaunchError(f"{what}.{axis} = {size:,}: must lie between 1 and {limit:,}; {remedy}")
         sizes.append(size)
     return Dim3(*sizes)

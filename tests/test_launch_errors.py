@@ -29,7 +29,7 @@ def dev() -> gs.Device:
         ((1, 65536), 32, "grid.y = 65,536: must lie between 1 and 65,535; spread"),
         (4.0, 32, "grid.x = 4.0 is a float: sizes are whole numbers; use gs.cdiv"),
         ("4", 32, "grid.x = '4' is a str: sizes are whole numbers"),
-        (1, 1025, "block.x = 1,025: must lie between 1 and 1,024; spread"),
+        (1, 1025, "block.x = 1,025: must lie between 1 and 1,024; launch more blocks"),
         (1, (1, 1, 65), "block.z = 65: must lie between 1 and 64"),
         (1, (33, 32), r"block = \(33, 32, 1\) has 1,056 threads: a block holds at most 1,024; use a smaller block"),
         (1, 0, "block.x = 0: must lie between 1 and 1,024"),

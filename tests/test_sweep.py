@@ -154,7 +154,9 @@ def test_a_configuration_that_fails_is_a_row_and_the_others_go_on() -> None:
     assert good["seconds"] > 0
     assert errors[32, 2, 32] == ""
     assert re.match(r"LaunchError: .*300", table.rows[1]["error"])
-    assert re.match(r"ModelError: slice\(sms=77\)", table.rows[4]["error"])
+    assert re.match(r"ModelError: sms = 77: .* has 2; must lie between 1 and 2", table.rows[4]["error"])
+    (row,) = gs.sweep(scale, **{**TINY, "block": 32, "shared": -4})
+    assert row["error"] == "LaunchError: shared = -4: bytes of dynamic shared memory, at least 0"
     assert all(row["seconds"] is None for row in table.failed)
     assert "LaunchError" in str(table)
     assert table.best()["block"] == 32
@@ -278,6 +280,15 @@ def test_progress_counts_configurations(tmp_path: Path) -> None:
         ({"block": range(0)}, gs.SweepError, r"block = range\(0, 0\): an axis has at least one value"),
         ({"block": range(10**12)}, gs.SweepError, r"1,000,000,000,000 combinations"),
         ({"engine": "fast"}, gs.SweepError, r"engine = 'fast': possible are auto, simpy, compiled"),
+        ({"block": float("nan")}, gs.SweepError, r"block = nan: whole numbers, or an expression"),
+        ({"block": 2.5}, gs.SweepError, r"block = 2\.5: whole numbers, or an expression"),
+        ({"grid": [(2, 1.5)]}, gs.SweepError, r"grid = \(2, 1\.5\): whole numbers, or an expression"),
+        (
+            {"sample": "x"},
+            gs.LaunchError,
+            r"sample = 'x': give the number of waves to play, a whole number of at least",
+        ),
+        ({"gpu": 3}, gs.SweepError, r"gpu = 3: a name, the path of a \.toml file, or a GPU"),
         ({"registers": "many"}, gs.SweepError, r"registers = 'many': must be a whole number"),
         ({"gpu": "h10"}, gs.ModelError, r"no GPU model 'h10'"),
         ({"args": {"n": object()}}, gs.SweepError, r"arg n = <object .*: a number, a NumPy array"),

@@ -132,7 +132,9 @@ def test_a_folder_is_no_sweep(name: str, file: Path, capsys: pytest.CaptureFixtu
 def test_other_mistakes(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", str(file.with_name("no.toml"))]) == 2
     assert "there is no sweep file" in capsys.readouterr().err
-    assert main(["sweep", str(file), "--where", "gpu"]) == 2
+    assert main(["sweep", str(file), "--x", "block", "--where", "gpu=tiny"]) == 2
+    assert capsys.readouterr().err == "gpusim-des: --x, --where: for a heat map, which only --plot FILE draws\n"
+    assert main(["sweep", str(file), "--plot", "m.png", "--where", "gpu"]) == 2
     assert "--where 'gpu': write COLUMN=VALUE" in capsys.readouterr().err
     assert main(["sweep", str(file), "--workers", "1", "--plot", str(file.with_name("m.png")), "--x", "regs"]) == 2
     assert capsys.readouterr().err == "gpusim-des: --x regs: no column 'regs': did you mean 'registers'?\n"

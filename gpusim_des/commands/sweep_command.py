@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 MOST_TOLD = 5
 """Complaints about a kernel on standard error; rows have all."""
 
+MAP_DEFAULTS: dict[str, object] = {"x": "registers", "y": "shared", "value": "seconds", "where": []}
+"""What a heat map shows where nothing is said."""
+
 FORM = """\
 the file:
   kernel = "kernels.py:vector_add"    # beside this file
@@ -62,11 +65,11 @@ def add_sweep(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV as well")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a heat map (.png, .svg, .pdf)")
-    parser.add_argument("--x", default="registers", help="column of the heat map's x axis (default: %(default)s)")
-    parser.add_argument("--y", default="shared", help="of its y axis (default: %(default)s)")
-    parser.add_argument("--value", default="seconds", help="of its numbers (default: %(default)s)")
+    parser.add_argument("--x", help=f"column of the heat map's x axis (default: {MAP_DEFAULTS['x']})")
+    parser.add_argument("--y", help=f"of its y axis (default: {MAP_DEFAULTS['y']})")
+    parser.add_argument("--value", help=f"of its numbers (default: {MAP_DEFAULTS['value']})")
     parser.add_argument(
-        "--where", nargs="+", default=[], metavar="COLUMN=VALUE", help="rows of the heat map, where more things vary"
+        "--where", nargs="+", metavar="COLUMN=VALUE", help="rows of the heat map, where more things vary"
     )
     parser.add_argument("--json", action="store_true", help="print the rows as JSON")
     parser.set_defaults(run=run)
@@ -83,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
     from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
 
+    _complete(options)
     where = _where(options.where)
     folder = options.out or options.file.parent / f"{options.file.stem}-sweep"
     if options.csv:
@@ -125,6 +129,16 @@ def run(options: argparse.Namespace) -> int:
     if problem is not None:
         raise problem
     return code
+
+
+def _complete(options: argparse.Namespace) -> None:
+    """Fill in what a heat map shows; refuse to be told where none is drawn."""
+    alone = [f"--{name}" for name in MAP_DEFAULTS if getattr(options, name) is not None]
+    if alone and not options.plot:
+        raise UsageError(f"{', '.join(alone)}: for a heat map, which only --plot FILE draws")
+    for name, default in MAP_DEFAULTS.items():
+        if getattr(options, name) is None:
+            setattr(options, name, default)
 
 
 def _judged(table: SweepTable) -> int:

@@ -73,6 +73,8 @@ def parse_argument(name: str, text: str) -> ArraySpec | NDArray[Any] | Any:
         if number is None:
             raise UsageError(f"{name} = {text!r}: {typed['value']!r} is no number; write for example {name}=f32:2.5")
         return _cast(name, number, _dtype(name, typed["dtype"]))
+    if re.match(r"\w+\[[^\]]*$", text):
+        raise UsageError(f"{name} = {text!r}: the ] is missing; write for example {name}=f32[1024]:random")
     number = _number(text)
     if number is not None:
         return number

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from math import isfinite
+from os import PathLike
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
 from gpusim_des.errors import SweepError
-from gpusim_des.gpu import PARAMETERS, SCHEDULER_POLICIES, load_gpu
+from gpusim_des.functional.sampling import checked
+from gpusim_des.gpu import GPU, PARAMETERS, SCHEDULER_POLICIES, load_gpu
 from gpusim_des.gpu.schema import suggest
 from gpusim_des.sweeps.argument import ArraySpec, parse_argument
 from gpusim_des.sweeps.configuration import Configuration
@@ -144,18 +146,38 @@ def _read(name: str, value: Any) -> Any:
     if name.startswith("arg_"):
         return parse_argument(name.removeprefix("arg_"), value) if isinstance(value, str) else _plain(name, value)
     if name == "gpu":
-        return load_gpu(value)
+        return _gpu(value)
     if isinstance(value, np.generic):  # of an array: JSON knows Python's numbers only
         value = value.item()
     if isinstance(value, tuple) and name not in ("grid", "block") and not name.startswith("gpu_"):
         raise SweepError(f"{name} = {value!r}: several values are a list, {list(value)!r}")
+    if name in ("grid", "block"):
+        _check_size(name, value)
+    if name == "sample" and value is not None:
+        checked(value)
+    _check_value(name, value)
+    return value
+
+
+def _gpu(value: Any) -> GPU:
+    if not isinstance(value, str | PathLike | GPU):
+        raise SweepError(f"gpu = {value!r}: a name, the path of a .toml file, or a GPU")
+    return load_gpu(value)
+
+
+def _check_size(name: str, value: Any) -> None:
+    parts = value if isinstance(value, tuple) else (value,)
+    if not isinstance(value, str) and not all(map(is_whole, parts)):
+        raise SweepError(f"{name} = {value!r}: whole numbers, or an expression such as 'cdiv(n, block)'")
+
+
+def _check_value(name: str, value: Any) -> None:
     if name in CHOICES and value not in (*CHOICES[name], DEFAULTS[name]):
         raise SweepError(f"{name} = {value!r}: possible are {', '.join(CHOICES[name])}")
     if name in ("registers", "shared", "sms") and not is_whole(value) and value is not DEFAULTS[name]:
         raise SweepError(f"{name} = {value!r}: must be a whole number")
     if name.startswith("gpu_") and not isinstance(value, str | int | float | tuple):
         raise SweepError(f"parameters[{name.removeprefix('gpu_')!r}] = {value!r}: a number, or a text such as '3 TB/s'")
-    return value
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -16,6 +16,8 @@ from gpusim_des.errors import (
     BarrierWarning,
     IndexOverflowWarning,
     KernelError,
+    LaunchError,
+    ModelError,
     RaceWarning,
     SimError,
     UnwrittenReadWarning,
@@ -83,7 +85,11 @@ def chip_of(c: Configuration) -> GPU:
     """
     changes = {**c.parameters, **({} if c.policy is None else {"scheduler_policy": c.policy})}
     gpu = c.gpu.replace(**changes) if changes else c.gpu
-    return gpu if c.sms is None else gpu.slice(sms=c.sms)
+    if c.sms is None:
+        return gpu
+    if not 1 <= c.sms <= gpu.sms:
+        raise ModelError(f"sms = {c.sms}: {gpu.title} has {gpu.sms}; must lie between 1 and {gpu.sms}")
+    return gpu.slice(sms=c.sms)
 
 
 class Measured(NamedTuple):
@@ -168,6 +174,8 @@ def measure(
         As `Device.launch` and `Device.simulate`; a `KernelError` for an exception of the kernel's own code as well.
     """
     shape = shape_of(kernel, c)
+    if c.shared < 0:
+        raise LaunchError(f"shared = {c.shared}: bytes of dynamic shared memory, at least 0")
     dev = Device(chip_of(c))
     placed = {name: _place(dev, name, value) for name, value in make_arguments(c.args).items()}
     if not copies:
