@@ -16,6 +16,7 @@ from gpusim_des.commands.compare_command import add_compare
 from gpusim_des.commands.completion import add_completion
 from gpusim_des.commands.gpus_command import add_gpus
 from gpusim_des.commands.output import in_words, show_anywhere, writable
+from gpusim_des.commands.parser import Parser, whole_number
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL, add_run
 from gpusim_des.commands.sweep_command import add_sweep
@@ -68,13 +69,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpusim-des", description="A GPU performance simulator that needs no GPU.")
+    parser: argparse.ArgumentParser = Parser(
+        prog="gpusim-des", description="A GPU performance simulator that needs no GPU."
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     demo = commands.add_parser("demo", help="time one kernel at five occupancies and set it against Little's law")
     demo.add_argument("--gpu", default="h100-sxm", help="GPU model: a name or a TOML file (default: %(default)s)")
     demo.add_argument(
-        "--sms", type=int, help=f"SMs of the slice that is simulated (default: {DEMO_SMS}, or all of a smaller GPU)"
+        "--sms",
+        type=whole_number,
+        help=f"SMs of the slice that is simulated (default: {DEMO_SMS}, or all of a smaller GPU)",
     )
     demo.add_argument("--out", type=Path, default=Path("demo-out"), help="folder to write to (default: %(default)s)")
     demo.add_argument("--json", action="store_true", help="print the table as JSON")

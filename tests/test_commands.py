@@ -144,6 +144,23 @@ def test_completion_knows_commands_and_options(shell: str, capsys: pytest.Captur
     assert "latency_hiding" in completed("gpusim-des", "experiment", "")
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["runn", "k.py:k"], r"; runn: did you mean 'run'\?"),
+        ([*ADD, "--gird", "3"], r"unrecognized arguments: --gird 3; --gird: did you mean '--grid'\?"),
+        (["run", "k.py:k", "--gird=3", "--block", "1"], r"are required: --grid; --gird: did you mean '--grid'\?"),
+        ([*ADD, "--registers", "nan"], r"argument --registers: 'nan' is no whole number\n"),
+        (["run", "k.py:k"], r"are required: --grid, --block\n"),
+    ],
+)
+def test_words_that_are_none(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
 def test_help_does_not_load_numpy() -> None:
     program = "import sys, gpusim_des.cli as c; c._parser(); print({'numpy', 'numba', 'simpy'} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim_des.commands.output import check_file, printable, writable
+from gpusim_des.commands.parser import whole_number
 from gpusim_des.commands.progress import Progress
 from gpusim_des.errors import UsageError
 from gpusim_des.whole_file import whole_file
@@ -85,9 +86,11 @@ def add_launch_options(parser: argparse.ArgumentParser) -> None:
         "--arg", nargs="+", action="extend", default=[], metavar="NAME=VALUE", help="arguments of the kernel, see below"
     )
     parser.add_argument("--gpu", default="h100-sxm", help="GPU model: a name or a TOML file (default: %(default)s)")
-    parser.add_argument("--sms", type=int, help="simulate a slice with this many SMs (default: the whole GPU)")
-    parser.add_argument("--registers", type=int, help="registers per thread (default: 32, an assumption)")
-    parser.add_argument("--shared", type=int, default=0, help="bytes of dynamic shared memory per block (default: 0)")
+    parser.add_argument("--sms", type=whole_number, help="simulate a slice with this many SMs (default: the whole GPU)")
+    parser.add_argument("--registers", type=whole_number, help="registers per thread (default: 32, an assumption)")
+    parser.add_argument(
+        "--shared", type=whole_number, default=0, help="bytes of dynamic shared memory per block (default: 0)"
+    )
     parser.add_argument("--sample", help="execute a sample of the blocks: a number of waves (at least 6) or auto")
     parser.add_argument("--caches", choices=("on", "off"), default="on", help="default: %(default)s")
     parser.add_argument(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpusim_des.commands.output import PICTURES, check_file, plain_warnings, printable
+from gpusim_des.commands.parser import whole_number
 from gpusim_des.commands.progress import Progress
 from gpusim_des.commands.run_command import WRONG_KERNEL
 from gpusim_des.errors import SimError, UsageError
@@ -59,7 +60,7 @@ def add_sweep(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="folder of the rows (default: FILE-sweep beside the file)"
     )
-    parser.add_argument("--workers", type=int, help="processes (default: all cores)")
+    parser.add_argument("--workers", type=whole_number, help="processes (default: all cores)")
     parser.add_argument(
         "--cluster", metavar="ADDRESS", help="run on the Dask cluster of this scheduler, tcp://host:8786"
     )
