@@ -22,6 +22,7 @@ from gpusim_des.commands.compare_command import differences, names
 from gpusim_des.commands.output import in_words, printable
 from gpusim_des.commands.progress import CLEAR_LINE, Progress
 from gpusim_des.gpu import load_gpu, written_entries
+from gpusim_des.silicon import list_targets
 from gpusim_des.units import parse
 from gpusim_des.whole_file import whole_file
 
@@ -129,6 +130,8 @@ def test_completion_knows_commands_and_options(shell: str, capsys: pytest.Captur
     bash = shutil.which("bash")
     assert bash is not None
 
+    gs_targets = {target.name for target in list_targets()}
+
     def completed(*words: str) -> set[str]:
         program = (
             f"{script.removeprefix('autoload -U +X bashcompinit && bashcompinit')}\n"
@@ -142,6 +145,14 @@ def test_completion_knows_commands_and_options(shell: str, capsys: pytest.Captur
     assert completed("gpusim-des", "run", "k.py:k", "--gr") == {"--grid"}
     assert completed("gpusim-des", "run", "--gpu", "h100") == {"h100-pcie", "h100-sxm"}
     assert "latency_hiding" in completed("gpusim-des", "experiment", "")
+    assert completed("gpusim-des", "completion", "") == {"bash", "zsh"}
+    assert completed("gpusim-des", "run", "--races", "") == {"shared", "global", "off"}
+    assert completed("gpusim-des", "run", "--engine", "c") == {"compiled"}
+    assert gs_targets <= completed("gpusim-des", "validate", "--target", "")
+    for words in (["compare"], ["run", "k.py:k", "--save"], ["sweep", "--plot"], ["sweep", "f", "--csv"], ["run"]):
+        assert completed("gpusim-des", *words, "") == set()  # bash names files then
+    assert "--json" in completed("gpusim-des", "compare", "-")
+    assert "--list" in completed("gpusim-des", "validate", "")
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,17 @@ _gpusim_des() {{
     local words=""
     case "$before" in
         --gpu|--show) words="{gpus}" ;;
-        --engine) words="auto simpy compiled" ;;
-        --caches) words="on off" ;;
+        --target) words="{targets}" ;;
+{choices}
+        {values}) COMPREPLY=(); return ;;
         experiment) words="{experiments}" ;;
+        completion) words="bash zsh" ;;
     esac
     if [ -z "$words" ]; then
         if [ "$COMP_CWORD" -eq 1 ]; then
             words="{commands}"
+        elif [[ "$word" != -* && "$command" =~ ^({files})$ ]]; then
+            COMPREPLY=(); return  # names of files, which bash completes by itself
         else
             case "$command" in
 {cases}
@@ -49,21 +53,41 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     from gpusim_des.experiment import list_experiments  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
     from gpusim_des.gpu import list_gpus  # noqa: PLC0415
+    from gpusim_des.silicon import list_targets  # noqa: PLC0415
 
-    print(script(options.shell, options.parsers, list_gpus(), list_experiments()), end="")
+    targets = tuple(target.name for target in list_targets())
+    print(script(options.shell, options.parsers, list_gpus(), list_experiments(), targets), end="")
     return 0
 
 
 def script(
-    shell: str, parsers: Mapping[str, argparse.ArgumentParser], gpus: tuple[str, ...], experiments: tuple[str, ...]
+    shell: str,
+    parsers: Mapping[str, argparse.ArgumentParser],
+    gpus: tuple[str, ...],
+    experiments: tuple[str, ...],
+    targets: tuple[str, ...],
 ) -> str:
     """Text of the script, made from the commands' own options."""
-    cases = []
+    cases, files = [], []
+    choices: dict[str, str] = {}
+    values: dict[str, None] = {}
     for name, parser in parsers.items():
+        for action in parser._actions:
+            for option in (o for o in action.option_strings if o not in ("--gpu", "--show", "--target")):
+                if action.choices:
+                    choices[option] = " ".join(map(str, action.choices))
+                elif action.nargs != 0:
+                    values[option] = None
+            if not action.option_strings and not action.choices and name not in files and name != "experiment":
+                files.append(name)
         options = " ".join(o for action in parser._actions for o in action.option_strings if o.startswith("--"))
         cases.append(f'                {name}) words="{options}" ;;')
     text = BASH.format(
         gpus=" ".join(gpus),
+        targets=" ".join(targets),
+        choices="\n".join(f'        {option}) words="{words}" ;;' for option, words in choices.items()),
+        values="|".join(option for option in values if option not in choices),
+        files="|".join(files),
         experiments=" ".join((*experiments, "all", "list")),
         commands=" ".join(parsers),
         cases="\n".join(cases),
