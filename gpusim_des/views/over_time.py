@@ -50,7 +50,7 @@ def active_warps(
     blocks = [b for b in record.blocks if b.kernel in kernels]
     if not warps and not blocks:
         raise ValueError('the timeline holds no blocks: simulate with detail="sm" or detail="warp"')
-    sms = recorded_sms(warps) if warps else record.sms
+    sms = recorded_sms(record) if warps else record.sms
     lines = warps_per_sm(record, kernels)
     ax = _draw(record, kernels, lines, ax, unit)
     schedulers = record.kernels[kernels[0]].sub_partitions
@@ -76,7 +76,7 @@ def issue_utilization(
     ax = _draw(record, kernels, [issue_slots(record, kernels)], ax, unit)
     ax.set_ylim(0.0, 100.0)
     ax.set_ylabel("issue slots used (%)")
-    return _finished(ax, record, kernels, f"Issue utilisation of {_sms(recorded_sms(warps), record)}")
+    return _finished(ax, record, kernels, f"Issue utilisation of {_sms(recorded_sms(record), record)}")
 
 
 def bandwidth(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit: Unit = "us") -> Axes:

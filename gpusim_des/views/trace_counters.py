@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
@@ -14,6 +15,11 @@ from gpusim_des.views.trace_events import Event, us
 
 COLUMNS = 240
 """Points of a curve in a stretch of time in which kernels run: warps change their states in every cycle."""
+
+MOST_POINTS = 24_000
+"""Points of a curve in all: many kernels get fewer each."""
+
+LEAST_COLUMNS = 4
 
 
 def counter_events(timeline: Timeline, pid: int) -> Iterator[Event]:
@@ -29,13 +35,12 @@ def counter_events(timeline: Timeline, pid: int) -> Iterator[Event]:
 
 
 def _resident_blocks(timeline: Timeline, pid: int) -> Iterator[Event]:
-    """Resident blocks of each kernel."""
-    spans: dict[int, list[tuple[tuple[int, int], int]]] = defaultdict(list)
+    """Resident blocks of all launches of each kernel."""
+    spans: dict[str, list[tuple[tuple[int, int], int]]] = defaultdict(list)
     for span in timeline.blocks:
-        spans[span.kernel].append(((span.start_fs, span.end_fs), 1))
-    for kernel in sorted(spans):
-        name = f"resident blocks: {timeline.kernels[kernel].name} ({kernel})"
-        yield from _steps(name, "blocks", spans[kernel], pid)
+        spans[timeline.kernels[span.kernel].name].append(((span.start_fs, span.end_fs), 1))
+    for name, of_kernel in spans.items():
+        yield from _steps(f"resident blocks: {name}", "blocks", of_kernel, pid)
 
 
 def _steps(name: str, unit: str, spans: Iterable[tuple[tuple[int, int], float]], pid: int) -> Iterator[Event]:
@@ -56,11 +61,20 @@ def _steps(name: str, unit: str, spans: Iterable[tuple[tuple[int, int], float]],
 
 def _curve(timeline: Timeline, name: str, unit: str, quantity: Quantity, pid: int) -> Iterator[Event]:
     """Means over columns of the time in which kernels run."""
-    for start, end in _busy(timeline):
-        edges = np.linspace(start, end, min(COLUMNS, max(1, (end - start) // timeline.sm_period_fs)) + 1)
+    stretches = _busy(timeline)
+    most = max(LEAST_COLUMNS, min(COLUMNS, MOST_POINTS // max(1, len(stretches))))
+    ordered = sorted(zip(quantity.spans, quantity.weights, strict=True))
+    starts = [start for (start, _), _ in ordered]
+    for start, end in stretches:
+        # What runs in a stretch starts and ends in it: between two stretches nothing runs.
+        inside = ordered[bisect_left(starts, start) : bisect_left(starts, end)]
+        if not inside:
+            continue
+        spans, weights = zip(*inside, strict=True)
+        edges = np.linspace(start, end, min(most, max(1, (end - start) // timeline.sm_period_fs)) + 1)
         last = 0.0
-        for moment, mean in zip(edges.tolist(), mean_running(quantity.spans, edges, quantity.weights), strict=False):
-            value = round(float(mean), 3)
+        for moment, mean in zip(edges.tolist(), mean_running(spans, edges, weights).tolist(), strict=False):
+            value = round(mean, 3)
             if value != last:
                 yield _counter(round(moment), name, unit, value, pid)
             last = value
