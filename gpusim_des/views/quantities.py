@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpusim_des.timeline import Timeline, WarpHistory, WarpState
@@ -59,6 +60,28 @@ def bandwidths(record: Timeline) -> list[Quantity]:
         copies = [(o.start_fs, o.end_fs, o.nbytes) for o in record.operations if o.kind == kind]
         found.append(_rates(label, palette.OPERATION_STYLES[kind].color, copies))
     return [quantity for quantity in found if quantity.spans]
+
+
+def steps(spans: Iterable[tuple[int, int]], weights: Iterable[float]) -> list[tuple[int, float]]:
+    """Every moment at which the sum of weights changes, with the new sum; exact zeros where nothing runs.
+
+    >>> steps([(0, 30), (20, 50)], [1, 2])
+    [(0, 1), (20, 3), (30, 2), (50, 0)]
+    """
+    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for (start, end), weight in zip(spans, weights, strict=True):
+        changes[start].append((weight, 1))
+        changes[end].append((-weight, -1))
+    found: list[tuple[int, float]] = []
+    value: float = 0
+    running = 0
+    for moment in sorted(changes):
+        before = value
+        running += sum(number for _, number in changes[moment])
+        value = value + sum(change for change, _ in changes[moment]) if running else 0
+        if value != before:
+            found.append((moment, value))
+    return found
 
 
 def recorded_sms(record: Timeline) -> int:
