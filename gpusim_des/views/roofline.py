@@ -137,7 +137,7 @@ def _draw_point(
     text = palette.text_color(color)
     ax.annotate(str(number), (point.intensity, y), ha="center", va="center", fontsize="small", color=text, zorder=4)
     label = f"{number}  {figure.plain(point.label)}"
-    handle: Artist = ax.plot([], [], marker, color=color, markersize=6, label=label)[0]
+    handle: Artist = ax.plot([], [], marker if shape is None else "o", color=color, markersize=6, label=label)[0]
     return handle
 
 
