@@ -167,6 +167,7 @@ def compared(chip: gs.GPU, points: Sequence[CoalescingPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=[p.label for p in points],
             explain={p.label: WHY[p.layout.label] if cached else SLICE for p in on if p.layout.label in WHY},
+            explained_up_to={p.label: gs.experiment.reach(p.formula_s, p.distinct_s) for p in on},
             assumes="no sector is loaded twice, and DRAM is the limit",
         )
         + gs.compare(
@@ -175,6 +176,7 @@ def compared(chip: gs.GPU, points: Sequence[CoalescingPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=[p.label for p in on],
             explain="" if cached else NO_L1,
+            explained_up_to={p.label: gs.experiment.reach(p.distinct_s, p.formula_s) for p in on},
             assumes="sectors stay in the L1 until they are asked for again",
         )
     )

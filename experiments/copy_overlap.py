@@ -179,6 +179,7 @@ def compared(chip: gs.GPU, points: Sequence[OverlapPoint], nbytes: int) -> gs.Co
         quantity="time (µs)",
         labels=[f"{last.chunks} chunks: {last.label}"],
         explain="a copy of pageable memory blocks the host, which issues nothing meanwhile that could overlap",
+        explained_up_to=gs.experiment.reach(pipeline_us, last.formula_us),
         assumes="copies that do not block the host",
     )
 

@@ -193,6 +193,7 @@ def compared(points: Sequence[DivergencePoint]) -> gs.Comparison:
             quantity="time (cycles)",
             labels=labels,
             explain={p.label: "nothing else to issue while an instruction waits for the one before" for p in lone},
+            explained_up_to={p.label: gs.experiment.reach(p.formula_cycles, p.latency_cycles) for p in lone},
             assumes="schedulers always find a warp to issue",
         )
         + gs.compare(

@@ -37,6 +37,7 @@ THREADS, VALUES, REGISTERS = 256, 4, 32
 """Threads of a block; values of a thread."""
 FS_PER_S = 1e15
 FAST = 16  # times as fast: DRAM that is no limit
+QUEUES = 0.3  # of the time: blocks among others take longer than alone
 UNITS = BINS * 4 // 256
 ATOMIC_UNIT = "atomic unit of the L2"
 ENDS = 0.15  # of the time: blocks start and end, and two parts that are about as busy take turns
@@ -87,6 +88,8 @@ class HistogramPoint:
     """What the busiest part takes."""
     calm_s: float
     """Simulated where nothing waits."""
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
 
     @property
     def limiter(self) -> str:
@@ -135,6 +138,12 @@ def run(
     return launch, bins, dev.simulate(detail="kernel").kernels[0]
 
 
+def alone_s(chip: gs.GPU, kernel: gs.ThreadKernel, values: Values) -> float:
+    """Seconds of a block that is alone."""
+    arguments = values[: THREADS * VALUES], np.zeros(BINS, np.int32)
+    return gs.experiment.alone_s(chip, kernel, THREADS, *arguments, caches="on", registers=REGISTERS)
+
+
 def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Values) -> HistogramPoint:
     """Count, simulate as it is and where nothing waits, and ask the formulas."""
     shared, n = kernel is in_shared, len(values)
@@ -176,6 +185,7 @@ def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Va
         ends + later + n * chip.atomic_interval_cycles * cycle,
         busy[limiter],
         run(calm, kernel, distribution, values)[2].seconds,
+        gs.analytic.waves(blocks, timing.blocks_per_sm, chip.sms).count * alone_s(chip, kernel, values),
     )
 
 
@@ -224,6 +234,7 @@ def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=[p.label for p in hot],
             explain={"shared, one bin": "each SM serialises its own values, and all SMs work at once"},
+            explained_up_to={p.label: gs.experiment.reach(p.hot_s, p.limits_s[p.limiter]) for p in hot},
             assumes="all operations on one address in the L2",
         )
         + gs.compare(
@@ -232,6 +243,10 @@ def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=labels,
             explain={p.label: explanation(p) for p in points},
+            explained_up_to={
+                p.label: gs.experiment.reach(busy := p.limits_s[p.limiter], max(busy, p.latency_s), QUEUES)
+                for p in points
+            },
             assumes="the busiest part never waits for the others",
         )
         + gs.compare(

@@ -38,6 +38,7 @@ SMS = 2
 N, QUICK_N = 1 << 20, 1 << 18
 THREADS, REGISTERS = 256, 32
 ENDS = 0.12  # of the time: warps of a block that are few at the end of its tree leave the busiest part idle
+QUEUES = 0.3  # of the time: blocks among others take longer than alone, and part of a wave waits for the rest
 TREE = (128, 64)
 """Steps of a block before the last warp."""
 LAST = (32, 16, 8, 4, 2, 1)
@@ -231,6 +232,8 @@ class ReductionPoint:
     nbytes: int
     calm_s: float
     """Time where nothing waits."""
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
 
     @property
     def gbs(self) -> float:
@@ -278,6 +281,13 @@ def run(chip: gs.GPU, name: str, n: int) -> tuple[gs.Launch, gs.KernelTiming]:
     return launch, dev.simulate(caches="off", detail="kernel").kernels[0]
 
 
+def alone_s(chip: gs.GPU, name: str, n: int) -> float:
+    """Seconds of a block that is alone and adds up `n` values."""
+    arguments = (np.zeros(n, np.float32), np.zeros(1, np.float32))
+    kernel, per_thread = VARIANTS[name]
+    return gs.experiment.alone_s(chip, kernel, THREADS, *arguments, *(() if per_thread else (n,)), registers=REGISTERS)
+
+
 def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
     """Count, simulate as it is and where nothing waits, and ask the formulas."""
     launch, kernel = run(chip, name, n)
@@ -309,6 +319,7 @@ def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
         limits.limiter,
         4 * n,
         calm.seconds,
+        gs.analytic.waves(blocks, kernel.blocks_per_sm, chip.sms).count * alone_s(chip, name, n // blocks),
     )
 
 
@@ -346,6 +357,9 @@ def compared(points: Sequence[ReductionPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=labels,
             explain=why,
+            explained_up_to={
+                p.name: gs.experiment.reach(p.dram_s, max(p.least_s, p.latency_s), QUEUES) for p in points
+            },
             assumes="DRAM is the limit and always busy",
         )
         + gs.compare(

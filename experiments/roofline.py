@@ -38,6 +38,7 @@ MATRIX, QUICK_MATRIX = 128, 64  # rows and columns of the products
 STRIDE = 8  # elements: a sector for each
 LOADS = 16  # of a thread that sums up
 TILE = 16
+QUEUES = 0.5  # of the time: blocks among others take longer than alone
 ENDS = 0.12  # of the time: parts take turns while the first blocks start and the last ones end
 
 
@@ -242,6 +243,18 @@ class RooflineRun:
     calm: gs.KernelTiming
     """The same where nothing waits."""
     parts: gs.analytic.Roofline
+    reading_s: float
+    """What the busiest part would take if DRAM were as fast for reads and writes mixed as for reads."""
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
+
+    def reach(self, per_second: float) -> float:
+        """How far the explanation of another speed than `per_second` goes."""
+        slowest, fastest = (
+            self.operations / (1 + QUEUES) / max(self.parts.seconds, self.latency_s),
+            self.operations / self.reading_s,
+        )
+        return gs.experiment.reach(per_second, fastest if self.per_second > per_second else slowest)
 
     @property
     def per_second(self) -> float:
@@ -266,12 +279,18 @@ def measure(chip: gs.GPU, case: Case) -> RooflineRun:
     launch, kernel = run(chip, case)
     _, calm = run(gs.experiment.without_waits(chip), case)
     counters = launch.counters
-    parts = gs.analytic.roofline(
-        chip,
-        instructions=counters.instruction_mix,
-        load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
-        dram_bytes=kernel.dram_bytes,  # whole granules, of 64 bytes on some chips
-        kind=case.kind,
+    parts, reading = (
+        gs.analytic.roofline(
+            chip,
+            instructions=counters.instruction_mix,
+            load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
+            dram_bytes=kernel.dram_bytes,  # whole granules, of 64 bytes on some chips
+            kind=kind,
+        )
+        for kind in (case.kind, "read")
+    )
+    lone_s = gs.experiment.alone_s(
+        chip, case.kernel, case.block, *case.inputs, np.zeros_like(case.expected), *case.scalars, registers=32
     )
     return RooflineRun(
         case,
@@ -280,6 +299,8 @@ def measure(chip: gs.GPU, case: Case) -> RooflineRun:
         kernel,
         calm,
         parts,
+        reading.seconds,
+        gs.analytic.waves(kernel.blocks, kernel.blocks_per_sm, chip.sms).count * lone_s,
     )
 
 
@@ -342,6 +363,7 @@ def compared(runs: Sequence[RooflineRun], chip: gs.GPU) -> gs.Comparison:
             quantity="operations (GFLOP/s)",
             labels=labels,
             explain={r.case.name: below_the_roof(r, chip) for r in runs},
+            explained_up_to={r.case.name: r.reach(roofs.attainable(r.intensity, r.case.compute)) for r in runs},
             assumes="nothing but reading from DRAM and arithmetic",
         )
         + gs.compare(
@@ -351,6 +373,7 @@ def compared(runs: Sequence[RooflineRun], chip: gs.GPU) -> gs.Comparison:
             quantity="operations (GFLOP/s)",
             labels=labels,
             explain={r.case.name: explanation(r) for r in runs},
+            explained_up_to={r.case.name: r.reach(r.operations / r.parts.seconds) for r in runs},
             assumes="the busiest part never waits",
         )
         + gs.compare(

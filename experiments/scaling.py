@@ -41,6 +41,8 @@ SERIAL_CHAIN = 250  # and of the only block in the serial part
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 READS = 16  # elements of a thread that reads memory
 US = 1e6 / FS_PER_S
+QUEUES = 0.05  # of the speed-up: where DRAM is nearly full, loads queue
+LAST_WRITES = 0.05  # of the serial part
 
 
 def chain(length: int) -> gs.ThreadKernel:
@@ -153,6 +155,7 @@ def strong(chip: gs.GPU, numbers: Sequence[int], uneven: Sequence[int]) -> tuple
         quantity="serial fraction, fitted to the speed-ups",
         labels=[f"1 to {even[-1].sms} SMs"],
         explain="the last writes of the parallel part are serial, too",
+        explained_up_to=LAST_WRITES,
         assumes="Amdahl's law",
     )
 
@@ -200,6 +203,10 @@ def compared(points: Sequence[Speedup]) -> gs.Comparison:
                 labels=[f"{p.sms} SM{'s' * (p.sms > 1)}" for p in chosen],
                 explain={
                     f"{p.sms} SM{'s' * (p.sms > 1)}": why.format(dram=f"{p.dram_utilization:.0%}") for p in chosen
+                },
+                explained_up_to={
+                    f"{p.sms} SM{'s' * (p.sms > 1)}": -QUEUES if better else gs.experiment.reach(p.formula, p.better)
+                    for p in chosen
                 },
                 assumes=assumes,
             )

@@ -17,7 +17,7 @@ SM starts its next tile when one of two has ended, so that waves overlap, and in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,8 +106,9 @@ def times(
     points: Sequence[TilePoint],
     formula: Sequence[float],
     name: str,
-    explain: Any,
     assumes: str,
+    explain: Mapping[str, str] | None = None,
+    explained_up_to: Mapping[str, float] | None = None,
     tolerance: float = 0.02,
 ) -> gs.Comparison:
     """Compare times."""
@@ -117,7 +118,8 @@ def times(
         name=name,
         quantity="time (µs)",
         labels=[p.label for p in points],
-        explain=explain,
+        explain=explain or {},
+        explained_up_to=explained_up_to,
         assumes=assumes,
         tolerance=tolerance,
     )
@@ -134,30 +136,43 @@ def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tup
     handed = [
         ((p.quantization.waves.tail_blocks or chip.sms) - 1) * chip.dispatch_interval_fs * US_PER_FS for p in points
     ]
+    # At most, tiles of a wave load one after the other.
+    queued_us = 4 * chip.sms * (TILE_M + TILE_N) * DEPTH / gs.analytic.roofs(chip).memory["DRAM"] * 1e6
+    most = [
+        p.quantization.waves.count * (tile_us + queued_us) + more + writes_us
+        for p, more in zip(points, handed, strict=True)
+    ]
+    plain = [p.quantization.waves.count * tile_us for p in points]
+    full = [us + more + writes_us for us, more in zip(plain, handed, strict=True)]
+
+    def up_to(formula: Sequence[float]) -> dict[str, float]:
+        return {p.label: gs.experiment.reach(f, us, 0) for p, f, us in zip(points, formula, most, strict=True)}
+
     table = times(
         points,
-        [p.quantization.waves.count * tile_us for p in points],
+        plain,
         "waves × time of a tile",
+        "one block fills an SM",
         {
             p.label: "tiles are handed out one by one, the last results must be written, and a tile takes "
             f"{p.tile_us:.3f} µs among others, {tile_us:.3f} alone"
             for p in points
         },
-        "one block fills an SM",
+        up_to(plain),
     ) + times(
         points,
-        [p.quantization.waves.count * tile_us + more + writes_us for p, more in zip(points, handed, strict=True)],
+        full,
         "the same, and handing out and the last writes",
-        {p.label: f"a tile takes {p.tile_us:.3f} µs among others, {tile_us:.3f} alone: loads queue" for p in points},
         "one block fills an SM",
+        {p.label: f"a tile takes {p.tile_us:.3f} µs among others, {tile_us:.3f} alone: loads queue" for p in points},
+        up_to(full),
     )
     table += times(
         points,
         [p.quantization.waves.count * p.tile_us + m + writes_us for p, m in zip(points, handed, strict=True)],
         "the same with the time of a tile among others",
-        "",
         "one block fills an SM, and all tiles take as long",
-        NOT_EQUAL,
+        tolerance=NOT_EQUAL,
     )
     shared = [measure(chip, n, 2) for n in (QUICK_TWO_PER_SM if quick else TWO_PER_SM)]
     if all(p.blocks_per_sm == 2 for p in shared):
@@ -180,18 +195,23 @@ def two_per_sm(chip: gs.GPU, points: Sequence[TilePoint], tile_us: float) -> gs.
         if p.quantization.tiles <= chip.sms:
             slower[p.label] = "the last results must be written, for each tile has an SM of its own"
             overlap[p.label] = "each tile has an SM of its own"
+    # Each formula bounds what the other one leaves out: tiles among others are slower than a lone one, and waves
+    # overlap by no more than that.
+    waves = [p.quantization.waves.count for p in points]
     return times(
         points,
-        [p.quantization.waves.count * tile_us for p in points],
+        [n * tile_us for n in waves],
         "waves × time of a lone tile, two blocks per SM",
-        slower,
         "blocks of an SM do not disturb each other",
+        slower,
+        {p.label: gs.experiment.reach(tile_us, full) for p in points},
     ) + times(
         points,
-        [p.quantization.waves.count * full for p in points],
+        [n * full for n in waves],
         "waves × time of a full wave, two blocks per SM",
-        overlap,
         "waves that start and end together",
+        overlap,
+        {p.label: gs.experiment.reach(full, tile_us) for p in points},
     )
 
 

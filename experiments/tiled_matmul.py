@@ -207,6 +207,8 @@ class MatmulPoint:
     """Passes of an access to shared memory, mean; 0 without any."""
     kernel: gs.KernelTiming
     roofline: gs.analytic.Roofline
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
     flops: int
 
     @property
@@ -244,6 +246,18 @@ def measure(variant: Variant, chip: gs.GPU, n: int, caches: Caches, engine: Engi
     if not np.allclose(dev.to_host(c).reshape(n, n), left @ right, rtol=1e-4):
         raise AssertionError(f"{variant.name}: results differ from NumPy's: this is a bug of the simulator")
     counters = launch.counters
+    lone_s = gs.experiment.alone_s(
+        chip,
+        variant.kernel,
+        variant.block,
+        left.ravel(),
+        right.ravel(),
+        np.zeros(n * n, np.float32),
+        n,
+        caches=caches,
+        warm=True,
+        registers=REGISTERS,
+    )
     # With caches, DRAM has to deliver both factors once; without, every sector.
     beyond_l1 = kernel.stored_sectors + kernel.l2_sectors if kernel.l2_sectors is not None else 0
     roofline = gs.analytic.roofline(
@@ -262,6 +276,7 @@ def measure(variant: Variant, chip: gs.GPU, n: int, caches: Caches, engine: Engi
         counters.bank_conflict_factor if counters.shared_requests else 0.0,
         kernel,
         roofline,
+        gs.analytic.waves(launch.config.blocks, kernel.blocks_per_sm, chip.sms).count * lone_s,
         2 * n**3,
     )
 
@@ -332,6 +347,7 @@ def compared(points: Sequence[MatmulPoint]) -> gs.Comparison:
             labels=labels,
             tolerance=0,
             explain={p.name: "the lanes of a warp load the same element of A" for p in points if p.tile == 1},
+            explained_up_to=(4 + 1) / 8 - 1,  # a row of B takes four sectors as in the formula, the element of A one
             assumes="eight elements of a sector are loaded by one warp",
         )
         + gs.compare(
@@ -340,6 +356,11 @@ def compared(points: Sequence[MatmulPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=labels,
             explain={p.name: explanation(p) for p in points},
+            explained_up_to={
+                # At most, nothing overlaps: all latencies, and the busiest part's work after them.
+                p.name: gs.experiment.reach(p.roofline.seconds, p.roofline.seconds + p.latency_s)
+                for p in points
+            },
             assumes="the busiest part never waits",
         )
     )

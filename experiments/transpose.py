@@ -35,6 +35,7 @@ N, QUICK_N = 768, 320
 TILE, ROWS = 32, 8
 REGISTERS = 32
 FAST = 16  # times as fast: DRAM that is no limit
+QUEUES = 0.45  # of the time: blocks among others take longer than alone
 ENDS = 0.12  # of the time: blocks start and end, and two parts that are about as busy take turns
 LOADED_BYTES = 16
 """Of a thread: four loads before its first store."""
@@ -112,6 +113,19 @@ class TransposePoint:
     """Simulated where nothing waits."""
     limiter: str
     useful_bytes: int
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
+    stores_s: float
+    """What the stores take through the store buffers, by Little's law."""
+    cached_s: float
+    """Start and latency, and what the busiest part takes if DRAM only reads each element once; at least `latency_s`."""
+
+    @property
+    def reach(self) -> float:
+        """How far the explanation of another time than the formula's goes."""
+        if self.kernel.seconds < self.formula_s:
+            return gs.experiment.reach(self.formula_s, self.cached_s if self.caches == "on" else self.formula_s)
+        return gs.experiment.reach(self.formula_s, max(self.formula_s, self.latency_s, self.stores_s), QUEUES)
 
     @property
     def label(self) -> str:
@@ -139,6 +153,19 @@ def run(chip: gs.GPU, name: str, n: int, caches: Caches) -> tuple[gs.Launch, gs.
     return launch, dev.simulate(caches=caches, detail="kernel").kernels[0]
 
 
+def buffered(chip: gs.GPU) -> float:
+    """Bytes per second that full store buffers let through, by Little's law."""
+    return chip.sms * chip.store_buffer_bytes * chip.sm_clock_hz / chip.dram_latency_cycles
+
+
+def alone_s(chip: gs.GPU, name: str, n: int, caches: Caches) -> float:
+    """Seconds of a block that is alone; with caches it finds in the L2 what blocks before it have brought."""
+    arguments = np.zeros(n * n, np.float32), np.zeros(n * n, np.float32), n
+    return gs.experiment.alone_s(
+        chip, VARIANTS[name][0], (TILE, ROWS), *arguments, caches=caches, warm=True, registers=REGISTERS
+    )
+
+
 def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
     """Count, simulate as it is and where nothing waits, and ask the formulas."""
     (loaded, stored, passes) = VARIANTS[name][1]
@@ -159,6 +186,9 @@ def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
         dram_bytes=accesses * moved * 32,
         kind="mixed",
     )
+    elsewhere_s = max(seconds for part, seconds in limits.ceilings.items() if part != "DRAM")
+    waves = gs.analytic.waves(launch.config.blocks, kernel.blocks_per_sm, chip.sms).count
+    latency_s = waves * alone_s(chip, name, n, caches)
     once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
     calm = gs.experiment.without_waits(chip)
     if limits.limiter != "DRAM":  # nor for rows: all warps would read at one time, and turn their tiles at another
@@ -174,6 +204,9 @@ def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
         kernel.seconds if caches == "on" else run(calm, name, n, caches)[1].seconds,
         limits.limiter,
         2 * 4 * n * n,
+        latency_s,
+        accesses * stored * 32 / buffered(chip),
+        max(latency_s, once + 4 * n * n / gs.analytic.roofs(chip).memory["DRAM"], once + elsewhere_s),
     )
 
 
@@ -190,15 +223,16 @@ def explanation(chip: gs.GPU, p: TransposePoint) -> str:
             f"the load/store units are busy {k.load_store_utilization:.0%} of the time: now and then all blocks of an "
             f"SM wait elsewhere, for rows from DRAM, barriers and their start ({share:.0%} of the warps' time)"
         )
-    latency_s, size = chip.dram_latency_cycles * chip.sm_period_fs / 1e15, f"{chip.store_buffer_bytes >> 10} KiB"
+    size = f"{chip.store_buffer_bytes >> 10} KiB"
     if k.main_stall == "lg_throttle":
-        written = chip.sms * chip.store_buffer_bytes / latency_s
+        written = buffered(chip)
         if written > chip.dram_bandwidth_bytes_per_s:
             return f"bursts of stores fill the store buffer of {size} and hold up the loads behind them"
         return (
             f"stores wait for room: {size} of store buffer an SM let {written / 1e9:.0f} GB/s of writes through at "
             f"most, by Little's law, where DRAM moves {chip.dram_bandwidth_bytes_per_s / 1e9:.0f}"
         )
+    latency_s = chip.dram_latency_cycles * chip.sm_period_fs / 1e15
     loads = chip.max_threads_per_sm * LOADED_BYTES / gs.analytic.bytes_needed(chip, latency_s, "mixed")
     return (
         f"DRAM is busy {k.dram_utilization:.0%} of the time: all threads of an SM together load {loads:.1f} times the "
@@ -229,6 +263,7 @@ def compared(chip: gs.GPU, points: Sequence[TransposePoint]) -> gs.Comparison:
         quantity="time (µs)",
         labels=[p.label for p in points],
         explain={p.label: explanation(chip, p) for p in points},
+        explained_up_to={p.label: p.reach for p in points},
         assumes="nothing is moved twice or merged, and the busiest part never waits",
     )
     calm = gs.compare(

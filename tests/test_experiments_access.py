@@ -10,6 +10,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import load
+from tests.explained import check_bounds
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
 
@@ -24,6 +25,7 @@ def check_quick(name: str, gpu: str | None, out: Path) -> gs.Comparison:
     assert isinstance(table, gs.Comparison)
     assert table.passed, str(table)
     assert {p.suffix for p in out.iterdir()} == {".png"}
+    check_bounds(table)
     return table
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import load
+from tests.explained import check_bounds
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
 
@@ -213,10 +214,13 @@ def test_scaling(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["scaling.png"]
 
 
-@pytest.mark.parametrize("name", ["roofline", "scaling"])
+@pytest.mark.parametrize(
+    "name", ["ilp_vs_tlp", "latency_hiding", "little_law", "occupancy_sweep", "roofline", "scaling", "tiled_matmul"]
+)
 def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
     _, table = load(name).main("tiny", tmp_path, quick=True)
     assert table.passed
+    check_bounds(table)
 
 
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])
