@@ -229,7 +229,9 @@ def compared(points: Sequence[Speedup]) -> gs.Comparison:
 
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[Speedup], gs.Comparison]:
     chip = gs.load_gpu(gpu)
-    numbers = [n for n in (QUICK_SMS if quick else SMS) if n <= chip.sms] or [1]
+    if chip.sms == 1:
+        raise ValueError(f"{chip.name} has 1 SM: scaling needs at least 2, take another GPU")
+    numbers = [n for n in (QUICK_SMS if quick else SMS) if n <= chip.sms]
     if len(numbers) == 1:
         numbers = sorted({1, chip.sms})
     uneven = [n for n in (QUICK_UNEVEN if quick else UNEVEN) if n < numbers[-1]]
