@@ -131,8 +131,6 @@ class Channels:
 
     def closed(self, in_flight: float) -> float:
         """Latency with a fixed number of loads in flight."""
-        if self.number == 1:
-            return max(self.latency, in_flight * self.service)
         elsewhere = self.latency - self.service
         return float(gs.analytic.closed_queue_seconds(round(in_flight), self.number, self.service, elsewhere))
 
