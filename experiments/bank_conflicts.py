@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gpusim_des as gs
+from gpusim_des.units import FS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,6 @@ WARPS = 16
 LOADS = 64
 """Of a warp, in the shorter one of two runs."""
 BANKS = 32
-FS_PER_S = 1e15
 
 
 def reader(dtype: np.dtype[Any], loads: int) -> gs.ThreadKernel:

@@ -145,7 +145,7 @@ def measure(chip: gs.GPU, layout: Layout, n: int, caches: Caches = "off") -> Coa
 
 def formula_seconds(chip: gs.GPU, nbytes: int) -> float:
     """A block starts, loads, and ends; in between DRAM moves the bytes."""
-    once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
+    once = gs.experiment.ends_s(chip)
     return once + nbytes / float(chip.dram_bandwidth_bytes_per_s * chip.efficiency("read"))
 
 

@@ -26,6 +26,7 @@ import numpy as np
 
 import gpusim_des as gs
 from gpusim_des.analytic import Issue
+from gpusim_des.units import FS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ SHOWN_CHUNKS = 4
 THREADS = 32
 ROUNDS = 16
 """Elements of each thread, one after another."""
-FS_PER_US, FS_PER_S = 10**9, 10**15
+FS_PER_US = 10**9
 
 
 @gs.block_kernel

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpusim_des as gs
+from gpusim_des.units import FS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,7 +36,6 @@ N, QUICK_N = 1 << 18, 1 << 16
 BINS = 256
 THREADS, VALUES, REGISTERS = 256, 4, 32
 """Threads of a block; values of a thread."""
-FS_PER_S = 1e15
 BARRIERS = 0.1  # of the time, on load/store units
 QUEUES = 0.3  # of the time: blocks among others take longer than alone
 UNITS = BINS * 4 // 256
@@ -177,7 +177,7 @@ def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Va
     accesses = launch.counters.accesses.items()
     counted = [c.wavefronts for site, c in accesses if (site.memory, site.operation) == ("shared", "atomic")]
     parts = busy(chip, values, launch, bins, timing, shared=shared)
-    ends = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * cycle
+    ends = gs.experiment.ends_s(chip)
     later = chip.l2_latency_cycles * cycle  # an operation reaches its bin after its value has been read
     limits = {part: ends + (later if part == ATOMIC_UNIT else 0) + seconds for part, seconds in parts.items()}
     limiter = max(limits, key=lambda part: limits[part])
@@ -202,16 +202,6 @@ def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Va
     )
 
 
-WAITS = {
-    "long_scoreboard": "for values from DRAM",
-    "barrier": "at barriers",
-    "lg_throttle": "for room in the store buffer",
-    "mio_throttle": "for the load/store unit",
-    "short_scoreboard": "for shared memory",
-    "drain": "for their last operations",
-    "no_instruction": "for their block to start",
-}
-"""What warps wait for, by the stall's name."""
 OWN = {
     ATOMIC_UNIT: ("lg_throttle", "drain"),
     "slices of the L2": ("lg_throttle", "drain"),
@@ -223,11 +213,8 @@ OWN = {
 
 def explanation(p: HistogramPoint) -> str:
     """Why the busiest part was not busy all the time: what else warps waited for."""
-    k = p.kernel
-    shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS if state not in OWN[p.limiter]}
-    most = sorted(shares, key=lambda state: -shares[state])[:2]
-    waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
-    return f"{p.limiter} busy {p.least_s / k.seconds:.0%} of the time; warps also wait {waits}"
+    busy = p.least_s / p.kernel.seconds
+    return f"{p.limiter} busy {busy:.0%} of the time; {gs.experiment.waits(p.kernel, OWN[p.limiter])}"
 
 
 def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:

@@ -106,7 +106,7 @@ class OccupancyRun:
         """Least time by each of the three limits."""
         chip, blocks = self.chip, self.kernel.blocks
         nbytes = 4 * blocks * self.shape.threads * self.shape.loads
-        first = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) / chip.sm_clock_hz
+        first = gs.experiment.ends_s(chip)
         waves = gs.analytic.waves(blocks, self.kernel.blocks_per_sm, chip.sms).count
         return {
             "DRAM": (nbytes / gs.analytic.roofs(chip).memory["DRAM"] + first) * 1e6,

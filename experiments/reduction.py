@@ -196,18 +196,6 @@ VARIANTS = {
     "7 many values per thread": (many_each, 0),
 }
 """Kernel, and values that each thread loads; 0: as many as there are for the blocks that fit at once."""
-WAITS = {
-    "long_scoreboard": "for values from DRAM",
-    "barrier": "at barriers",
-    "branch_resolving": "for branches",
-    "short_scoreboard": "for shared memory",
-    "mio_throttle": "for the load/store unit",
-    "math_pipe_throttle": "for an arithmetic pipe",
-    "not_selected": "for an issue slot",
-    "wait": "for the instruction before",
-    "no_instruction": "for their block to start",
-}
-"""What warps wait for, by the stall's name."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +283,7 @@ def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
     counters, chip_alone = launch.counters, gs.experiment.limited_by(chip, limits.limiter)
     shorter, longer = (run(chip_alone, name, size) for size in (n // 2, n))
     dram_s = 4 * n / gs.analytic.roofs(chip).memory["DRAM"]
-    once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
+    once = gs.experiment.ends_s(chip)
     return ReductionPoint(
         name,
         counters.barriers / blocks,
@@ -329,11 +317,8 @@ def busiest(chip: gs.GPU, launch: gs.Launch, n: int) -> gs.analytic.Roofline:
 
 def explanation(p: ReductionPoint) -> str:
     """What limits a kernel: its busiest part, and the two longest waits."""
-    k = p.kernel
-    shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS}
-    most = sorted(shares, key=lambda state: -shares[state])[:2]
-    waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
-    return f"busiest: {p.limiter}, {p.least_s / k.seconds:.0%} of the time; warps wait {waits}"
+    busy = p.least_s / p.kernel.seconds
+    return f"busiest: {p.limiter}, {busy:.0%} of the time; {gs.experiment.waits(p.kernel)}"
 
 
 def compared(points: Sequence[ReductionPoint]) -> gs.Comparison:

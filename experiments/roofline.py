@@ -170,30 +170,10 @@ def cases(n: int, m: int, times: int = 1) -> list[Case]:
             kind="read",
         ),
     ]
-    for degree, size in ((8, n), (32, n), (256, n // 4)):
-        found.append(
-            Case(
-                f"polynomial, degree {degree}",
-                polynomial(degree),
-                size // THREADS,
-                THREADS,
-                (a[:size],),
-                horner_by_numpy(a[:size], degree),
-                degree * 64 / (2 * 128),
-            )
-        )
-    found.append(
-        Case(
-            "polynomial, degree 128, fp64",
-            polynomial(128, np.float64),
-            blocks // 4,
-            THREADS,
-            (doubles,),
-            horner_by_numpy(doubles, 128),
-            128 * 64 / (2 * 256),
-            compute="fp64",
-        )
-    )
+    for degree, x, compute in ((8, a, "fp32"), (32, a, "fp32"), (256, a[: n // 4], "fp32"), (128, doubles, "fp64")):
+        name = f"polynomial, degree {degree}" + f", {compute}" * (compute == "fp64")
+        work = polynomial(degree, x.dtype.type), len(x) // THREADS, THREADS, (x,), horner_by_numpy(x, degree)
+        found.append(Case(name, *work, degree * 64 / (2 * 32 * x.itemsize), compute))
     grid = (m // 32, rows // 8), (32, 8)
     # A step of a warp: one element of A, 32 of B.
     found.append(
@@ -312,18 +292,8 @@ def measure(chip: gs.GPU, case: Case, twice: Case) -> RooflineRun:
     )
 
 
-WAITS = {
-    "long_scoreboard": "for global memory",
-    "short_scoreboard": "for shared memory",
-    "barrier": "at barriers",
-    "wait": "for the result of the instruction before",
-    "branch_resolving": "for branches",
-    "mio_throttle": "for the load/store unit",
-    "lg_throttle": "for the load/store unit",
-    "no_instruction": "for their block to start",
-    "drain": "for their last stores",
-}
-"""Stalls during which a warp cannot use the busiest part, whatever that is."""
+CANNOT_HELP = ("math_pipe_throttle", "not_selected")
+"""Stalls that come from the queue in front of a pipe or of the issue slots."""
 
 
 def explanation(r: RooflineRun) -> str:
@@ -332,11 +302,8 @@ def explanation(r: RooflineRun) -> str:
     if k.seconds < r.parts.seconds:
         while_busy = k.dram_bytes_per_second / (k.dram_peak_bytes_per_s * k.dram_utilization)
         return f"reads and writes come in long rows: while it is busy, the DRAM reaches {while_busy:.0%} of its peak"
-    stall = max(WAITS, key=lambda name: k.stalls[name])
-    share = k.stalls[stall] / k.resident_warp_cycles
     return (
-        f"{r.parts.limiter} busy {r.parts.seconds / k.seconds:.0%} of the time; warps are {share:.0%} of theirs "
-        f"waiting {WAITS[stall]}"
+        f"{r.parts.limiter} busy {r.parts.seconds / k.seconds:.0%} of the time; {gs.experiment.waits(k, CANNOT_HELP)}"
     )
 
 

@@ -177,7 +177,7 @@ def reading(chip: gs.GPU, numbers: Sequence[int]) -> list[Speedup]:
     runs = [memory(part, sms, blocks) for sms in numbers]
     one = runs[0].us
     # Start of the first blocks, first latency, end of the last ones: no number of SMs shortens them.
-    edges = (part.block_start_cycles + part.dram_latency_cycles + part.block_end_cycles) / part.sm_clock_hz * 1e6
+    edges = gs.experiment.ends_s(part) * 1e6
     dram = 4 * blocks * READERS * READS / gs.analytic.roofs(part).memory["DRAM"] * 1e6
     found = []
     for run in runs:

@@ -203,7 +203,7 @@ def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
     elsewhere_s = max(seconds for part, seconds in limits.ceilings.items() if part != "DRAM")
     waves = gs.analytic.waves(launch.config.blocks, kernel.blocks_per_sm, chip.sms).count
     latency_s = waves * alone_s(chip, name, n, caches)
-    once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
+    once = gs.experiment.ends_s(chip)
     return TransposePoint(
         name,
         caches,

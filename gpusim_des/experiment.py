@@ -16,17 +16,31 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-import numpy as np
-
 from gpusim_des.comparison import Comparison
-from gpusim_des.device import Device
 from gpusim_des.errors import SimError
-from gpusim_des.functional.block_kernel import KernelFunction
+from gpusim_des.explanations import alone_s, ends_s, reach, waits
 from gpusim_des.gpu import GPU
 from gpusim_des.gpu.schema import PIPE_CLASSES, suggest
-from gpusim_des.grid import WARP_SIZE, DimLike
-from gpusim_des.timing.simulate import Caches
-from gpusim_des.units import FS_PER_S
+from gpusim_des.grid import WARP_SIZE
+
+__all__ = [
+    "alone_s",
+    "ends_s",
+    "experiments_folder",
+    "limited_by",
+    "list_experiments",
+    "load",
+    "reach",
+    "result_rows",
+    "run",
+    "run_several",
+    "script",
+    "summary",
+    "summary_rows",
+    "title",
+    "waits",
+    "without_waits",
+]
 
 FAST, ROOM = 16, 4
 """How much faster DRAM is, and how many more blocks fit, where they are to be no limit."""
@@ -160,85 +174,6 @@ def title(name: str) -> str:
     """
     text = (experiments_folder() / f"{name}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-
-
-def reach(formula: float, better: float, more: float = 0.02) -> float:
-    """Largest difference that an explanation covers whose own figure is known: `explained_up_to` of `gs.compare`.
-
-    Parameters
-    ----------
-    formula
-        The formula that leaves something out.
-    better
-        What it comes to with that, in the same unit.
-    more
-        What may be beyond, as a share of `better`.
-
-    Returns
-    -------
-    float
-        Of `better`, and `more` beyond it, against `formula`: above 0 if it is larger, below 0 if it is smaller.
-
-    Raises
-    ------
-    ValueError
-        If `formula` is not above 0.
-
-    Examples
-    --------
-    Ten blocks that share four SMs take three waves of 2 µs and not 2.5; 2 % more is explained, too:
-
-    >>> round(reach(5.0, 6.0), 3), round(reach(6.0, 5.0), 3)
-    (0.224, -0.183)
-    """
-    if formula <= 0:
-        raise ValueError(f"formula = {formula}: must be above 0, differences are shares of it")
-    return (better * (1 + more if better >= formula else 1 - more) - formula) / formula
-
-
-def alone_s(
-    chip: GPU,
-    kernel: KernelFunction,
-    block: DimLike,
-    *arguments: Any,
-    caches: Caches = "off",
-    warm: bool = False,
-    **launch: Any,
-) -> float:
-    """Time that a block holds its slot which has the GPU for itself, in seconds.
-
-    Blocks among others take longer, for they share the parts of the chip; but `gs.analytic.waves` times this is what
-    latency alone takes, however fast these parts are.
-
-    Parameters
-    ----------
-    chip, kernel, block
-        Of the launch; its grid is one block.
-    arguments
-        Of the kernel; NumPy arrays are copied to the GPU before.
-    caches, launch
-        As in `Device.simulate` and `Device.launch`.
-    warm
-        Whether the arguments are in the L2 when the block starts, as they are for most blocks of a large grid.
-
-    Examples
-    --------
-    ``tiny``: five instructions that wait four cycles of a nanosecond for each other:
-
-    >>> import gpusim_des as gs
-    >>> @gs.block_kernel
-    ... def chain(blk):
-    ...     blk.compute(5)
-    >>> round(alone_s(gs.load_gpu("tiny"), chain, 32) * 1e9)
-    20
-    """
-    dev = Device(chip)
-    there = [dev.to_device(a) if isinstance(a, np.ndarray) else a for a in arguments]
-    if not warm:
-        dev.forget_launches()
-    dev.launch(kernel, 1, block, *there, **launch)
-    (span,) = dev.simulate(caches=caches).timeline.blocks
-    return (span.end_fs - span.start_fs) / FS_PER_S
 
 
 def without_waits(chip: GPU) -> GPU:
