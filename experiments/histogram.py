@@ -281,7 +281,8 @@ def draw(chip: gs.GPU, points: Sequence[HistogramPoint], n: int) -> Axes:
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[HistogramPoint], gs.Comparison]:
     whole = gs.load_gpu(gpu)
     # Slices of the L2 in turn, so that the formula can say which one has a bin; a hash spreads them like balls in bins.
-    chip = whole.slice(sms=min(SMS, whole.sms)).replace(channel_hash="linear", title=whole.title)
+    part = whole.slice(sms=min(SMS, whole.sms))
+    chip = part.replace(channel_hash="linear", title=part.title)
     fit = gs.analytic.occupancy(chip, threads=THREADS, registers=REGISTERS, shared_bytes=4 * BINS)
     wave = THREADS * VALUES * chip.sms * fit.blocks_per_sm
     n = round((QUICK_N if quick else N) / wave) * wave  # whole waves: every SM gets as many blocks

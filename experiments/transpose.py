@@ -35,7 +35,7 @@ SMS = 2
 N, QUICK_N = 768, 320
 TILE, ROWS = 32, 8
 REGISTERS = 32
-BARRIERS = 0.04  # of the time, on load/store units
+BARRIERS = 0.06  # of the time, on load/store units
 QUEUES = 0.45  # of the time: blocks among others take longer than alone
 LOADED_BYTES = 16
 """Of a thread: four loads before its first store."""
