@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
+from gpusim_des import cuda
 from gpusim_des.errors import LaunchError, SampledResultWarning
 from gpusim_des.functional.sampling import LEAST_WAVES, MOST_PLAYED, RUN_WAVES
 from tests.sampled_kernels import work_list
@@ -248,13 +249,54 @@ def rare_input(t: Any, a: Any, b: Any, flag: Any, chosen: int) -> None:
     b[i] = a[i] + (flag[0] if t.blockIdx.x == chosen else np.float32(0))
 
 
-@pytest.mark.parametrize(("kernel", "poison"), [(rare, True), (rare_name, True), (rare_input, False)])
+@gs.block_kernel
+def rare_keyword(blk: Any, a: Any, b: Any, flag: Any, chosen: int) -> None:
+    i = blk.bx * blk.bdx + blk.tx
+    blk.store(b, i, blk.load(a, i))
+    with blk.branch(blk.bx == chosen):
+        blk.store(index=0, array=flag, value=1.0)
+
+
+@cuda.jit
+def rare_row(a: Any, b: Any, flag: Any, chosen: int) -> None:
+    i = cuda.grid(1)
+    b[i] = a[i]
+    if cuda.blockIdx.x == chosen:
+        flag[0][1] = 1
+
+
+@cuda.jit
+def rare_row_name(a: Any, b: Any, flag: Any, chosen: int) -> None:
+    i = cuda.grid(1)
+    b[i] = a[i]
+    if cuda.blockIdx.x == chosen:
+        row = flag[0]
+        row[1] = 1
+
+
+@cuda.jit
+def rare_view(a: Any, b: Any, flag: Any, chosen: int) -> None:
+    i = cuda.grid(1)
+    b[i] = a[i]
+    if cuda.blockIdx.x == chosen:
+        flag.T[0, 1] = flag.shape[0]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "poison"),
+    [
+        *((kernel, True) for kernel in (rare, rare_name, rare_keyword, rare_row, rare_row_name, rare_view)),
+        (rare_input, False),
+    ],
+)
 def test_arrays_that_only_blocks_left_out_write_are_poison(dev: gs.Device, kernel: Any, poison: bool) -> None:
     n = 640 * 64
     probe, _ = launch_double(dev, 40, 9)
     assert probe.sample is not None
     chosen = int(np.setdiff1d(np.arange(640), [*probe.sample.played, *probe.sample.others])[0])
-    a, b, flag = dev.malloc(n), dev.malloc(n), dev.to_device(np.zeros(4, np.float32), "flag")
+    rows = "row" in kernel.name or "view" in kernel.name
+    flags = np.zeros((2, 2) if rows else 4, np.float32)
+    a, b, flag = dev.malloc(n), dev.malloc(n), dev.to_device(flags, "flag")
     dev.memset(a, 0)
     launch = dev.launch(kernel, 640, 64, a, b, flag, chosen, registers=32, sample=9)
     assert launch.sample is not None

@@ -11,7 +11,7 @@ import gpusim_des as gs
 from gpusim_des.timing.extrapolation import Extrapolation, Played
 from gpusim_des.timing.traffic import MOVED, Traffic, traffic
 from gpusim_des.trace import MEASURES, Run, Sample
-from tests.sampled_kernels import fp32_chains, irregular_cases, regular_cases, vector_add, wave_of
+from tests.sampled_kernels import irregular_cases, regular_cases, vector_add, wave_of
 
 ONE_SM = gs.load_gpu("h100-sxm").slice(sms=1)
 SMALL_L2 = gs.load_gpu("t4").slice(sms=2)
@@ -86,24 +86,54 @@ def test_what_is_written_once_is_written_back_but_for_what_the_l2_holds() -> Non
     assert kernel.relative_error_of("dram_bytes") < 0.2
 
 
-@pytest.mark.parametrize("before", ["copies", "a kernel"])
-def test_what_lay_in_the_l2_before_is_written_back_too(before: str) -> None:
-    """Dirty sectors of whatever ran before leave the L2 while the kernel runs: its bound knows of them."""
-    chip = SMALL_L2.replace(l2_bytes=1 << 18)
-    blocks = 60 * wave_of(chip, 256, 24)
-    counts = []
+@gs.kernel
+def add_two(t: Any, a: Any, b: Any, c: Any) -> None:
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    c[i] = a[i] + b[i]
+
+
+@gs.kernel
+def look(t: Any, a: Any, b: Any, c: Any) -> None:
+    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
+    if a[i] < 0:
+        c[i] = b[i]
+
+
+@pytest.mark.parametrize("blocks", [400, 800, 1200])
+@pytest.mark.parametrize("before", ["its inputs", "its output", "something else", "the kernel before"])
+@pytest.mark.parametrize("kernel", [add_two, look], ids=lambda kernel: str(kernel.name))
+def test_what_lay_in_the_l2_before_is_in_the_bounds(before: str, blocks: int, kernel: Any) -> None:
+    """Copies and kernels leave data in the L2, dirty or not: blocks that are left out find it, or drive it out."""
+    timings = []
     for size in (9, None):
-        dev = gs.Device(chip)
-        if before == "copies":
-            dev.to_device(np.zeros(1 << 18, np.float32))
-        else:
-            fp32_chains(256, 1)(dev, None)
-        vector_add(blocks)(dev, size)
-        counts.append(dev.simulate(engine="compiled", detail="kernel").kernels[-1])
-    kernel, whole = counts
-    assert kernel.sampled is not None
-    for name, bound in kernel.sampled.count_bounds.items():
-        assert abs(getattr(kernel, name) - getattr(whole, name)) <= bound + 1, name
+        dev = gs.Device("tiny")
+        n = 64 * blocks
+        a, b, c = (dev.to_device(np.ones(n, np.float32)) for _ in range(3))
+        if before == "its inputs":
+            c = dev.malloc(n)
+        elif before == "something else":
+            dev.forget_launches()
+            dev.to_device(np.ones(dev.gpu.l2_bytes // 5, np.float32))
+        elif before == "the kernel before":
+            dev.launch(add_two, blocks, 64, b, b, a, registers=32)
+        dev.launch(kernel, blocks, 64, a, b, c, registers=32, sample=size)
+        timings.append(dev.simulate(engine="compiled", detail="kernel").kernels[-1])
+    sampled, whole = timings
+    assert sampled.sampled is not None
+    assert abs(sampled.seconds - whole.seconds) <= sampled.relative_error * sampled.seconds
+    for name, bound in sampled.sampled.count_bounds.items():
+        assert abs(getattr(sampled, name) - getattr(whole, name)) <= bound + 1, name
+
+
+@pytest.mark.parametrize("blocks", [1000, 2400])
+def test_channels_are_busy_with_what_is_moved(blocks: int) -> None:
+    """Write-backs that the sample did not live to see take the channels time as well."""
+    sampled, whole = both(vector_add(blocks, 64), gs.load_gpu("tiny"), 9, "on")
+    for kernel in (sampled, whole):
+        moved = kernel.dram_utilization * kernel.dram_peak_bytes_per_s
+        # What waits at the ends of a measured stretch was counted before it is done: a percent of these.
+        assert moved == pytest.approx(kernel.dram_bytes_per_second, rel=0.02)
+    assert sampled.dram_utilization == pytest.approx(whole.dram_utilization, rel=0.15)
 
 
 # Against whole runs ---------------------------------------------------------------------------------------------------
@@ -112,21 +142,20 @@ def test_what_lay_in_the_l2_before_is_written_back_too(before: str) -> None:
 @pytest.mark.parametrize("caches", ["on", "off"])
 @pytest.mark.parametrize("sample", [9, "auto"])
 def test_counts_of_all_kernels_lie_within_their_bounds(sample: Any, caches: Any) -> None:
-    """A bound with a confidence of 95 % may fail now and then, so all counts of all kernels count together."""
-    missed, count = [], 0
+    """A bound with a confidence of 95 % may fail now and then: of each count for one kernel in twelve at most."""
+    held: dict[str, list[bool]] = {}
     for name, launch in (regular_cases(ONE_SM) | irregular_cases(ONE_SM)).items():
         kernel, whole = both(launch, ONE_SM, sample, caches)
         assert kernel.sampled is not None
         for figure, bound in kernel.sampled.count_bounds.items():
             if figure in NAMES + BYTES:
-                count += 1
                 off = abs(getattr(kernel, figure) - getattr(whole, figure))
-                if off > bound + 1:
-                    missed.append((name, figure, off, bound))
+                held.setdefault(figure, []).append(off <= bound + 1)
         if caches == "off" and name in {"vector add", "strided copy", "reduction", "fp32 chains"}:
             assert [getattr(kernel, n) for n in BYTES] == [getattr(whole, n) for n in BYTES]
-    assert count > 40
-    assert len(missed) <= 0.05 * count, missed
+    assert sum(map(len, held.values())) > 40
+    assert {figure: oks for figure, oks in held.items() if oks.count(False) > 1} == {}
+    assert sum(oks.count(False) for oks in held.values()) <= 0.05 * sum(map(len, held.values()))
 
 
 def test_bounds_are_asked_for_by_name() -> None:

@@ -140,7 +140,8 @@ def execute(
         counters.distinct_sectors = executed.distinct_sectors
         left_out.fill()
     else:
-        left_out.unreached(arguments, roles(kernel.function), executed.uses)
+        dimensions = {name: len(getattr(value, "shape", ())) for name, value in arguments.items()}
+        left_out.unreached(arguments, roles(kernel.function, dimensions), executed.uses)
         poisoned = left_out.poison()
         for array in poisoned:
             array.unwritten = None  # what is left out of them has a warning of its own

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gpusim_des.functional.argument_roles import Role
 from gpusim_des.functional.array_use import ArrayUses
+from gpusim_des.functional.array_view import base_of
 from gpusim_des.functional.machine import Machine
 from gpusim_des.functional.memory import DeviceArray
 from gpusim_des.functional.poison import poison_of
@@ -64,7 +65,8 @@ class LeftOut:
     def unreached(self, arguments: dict[str, Any], roles: dict[str, Role], uses: ArrayUses) -> None:
         """Hear of a kernel's arguments and of what its source does with them, after a sampled launch."""
         used = {id(use.array) for use in uses}
-        for name, array in arguments.items():
+        for name, value in arguments.items():
+            array = base_of(value)
             if not isinstance(array, DeviceArray):
                 continue
             role = roles.get(name, Role.UNCLEAR)

@@ -65,6 +65,9 @@ UNLIKE = 1.25
 FILLED = 1.1
 """Bytes touched over those of the L2 from which on it counts as full: its slices do not fill evenly."""
 
+_STORED = "global_store_sectors", "global_atomic_sectors"
+"""Counters of what is written to global memory."""
+
 SEED = 20_250_101
 """Draws are random, so that they do not follow a pattern in the grid, and the same in every run."""
 
@@ -345,7 +348,10 @@ class Sampler:
         more = round(new * (_stored(counters) - _stored(counters.executed)))
         distinct = counters.distinct_sectors
         return counters, replace(
-            sample, distinct_sectors=distinct, distinct_stored_sectors=min(stored + more, distinct)
+            sample,
+            distinct_sectors=distinct,
+            distinct_stored_sectors=min(stored + more, distinct),
+            moved_bounds=(counters.bounds["global_load_sectors"], sum(counters.bounds[name] for name in _STORED)),
         )
 
     def _local_spread(self, sample: Sample) -> float:
@@ -367,4 +373,4 @@ def _sectors(counted: Counters) -> int:
 
 
 def _stored(counted: Counters) -> int:
-    return counted.global_store_sectors + counted.global_atomic_sectors
+    return sum(getattr(counted, name) for name in _STORED)

@@ -13,7 +13,7 @@ from gpusim_des.timeline import WarpState
 from gpusim_des.timing.extrapolation import Extrapolation
 from gpusim_des.timing.extrapolation_error import Rates
 from gpusim_des.timing.kernel_run import KernelRun
-from gpusim_des.timing.traffic import MOVED
+from gpusim_des.timing.traffic import MOVED, Traffic
 from gpusim_des.timing.use import SERVERS, Use
 
 LISTS = "stalls", "mix", "quarter_cycles", "pipe_parts"
@@ -54,7 +54,7 @@ def set_counts(run: KernelRun, counts: Counts) -> None:
         setattr(run, name, number)
 
 
-def rates(checkpoints: Sequence[Checkpoint], granule_bytes: int) -> Rates:
+def rates(checkpoints: Sequence[Checkpoint], warm: tuple[float, float], granule_bytes: int) -> Rates:
     """What the memory system did per block between the first and the last checkpoint."""
 
     def per_block(first: Checkpoint, last: Checkpoint) -> dict[str, float]:
@@ -73,39 +73,44 @@ def rates(checkpoints: Sequence[Checkpoint], granule_bytes: int) -> Rates:
         waiting=float(spent[_WAITING].sum() / max(1, spent.sum())),
         read_bytes=counted["read_granules"] * granule_bytes,
         growth_fs=tuple(growth),
+        warm=warm,
     )
 
 
-def missing_counts(estimate: Extrapolation, checkpoints: Sequence[Checkpoint], added_fs: int) -> tuple[Counts, Use]:
+def missing_counts(
+    estimate: Extrapolation, checkpoints: Sequence[Checkpoint], missing: Traffic, added_fs: int
+) -> tuple[Counts, Use]:
     """Return what is added to a kernel's counts, and to the busy times of the memory system, in `added_fs`.
 
     Work is done for every block, in proportion to its work, as in the measured stretches on both sides of the gap;
-    warps spend the time in the states in which they spent it there. What memory does is for `traffic` to say.
+    warps spend the time in the states in which they spent it there. What memory does, `missing` says; its servers are
+    busy with that as they were with what they did in the measured stretches.
     """
     stretches = list(zip(checkpoints[::2], checkpoints[1::2], strict=True))
     states = len(WarpState)
     counts = np.zeros(len(checkpoints[0].counts))
-    busy = [np.zeros(len(getattr(checkpoints[0].use, name))) for name in SERVERS]
     whole = sum(part.cost - part.played for part in estimate.missing)
     for part in estimate.missing:
         near = range(part.after, part.after + 2)
         counted = np.zeros(len(counts))
         elapsed = 0
-        by_sectors = part.sectors / sum(estimate.sectors(run) for run in near)
         for run in near:
             first, last = stretches[run]
             counted += last.counts - first.counts
             elapsed += last.use.time_fs - first.use.time_fs
-            for number, name in enumerate(SERVERS):
-                busy[number] += (np.array(getattr(last.use, name)) - getattr(first.use, name)) * by_sectors
         share = added_fs * (part.cost - part.played) / whole if whole else 0.0
         counts[:states] += counted[:states] * (share / elapsed)
         scale = part.amount / sum(estimate.amount(run) for run in near)
         counts[states : -len(MOVED)] += counted[states : -len(MOVED)] * scale
-    slices, atomic_units, channels = ([round(min(n, added_fs)) for n in servers.tolist()] for servers in busy)
     counts[-len(NUMBERS)] = counts[:states].sum()  # resident: what states there are
+    counts[-len(MOVED) :] = [missing.added[name] for name in MOVED]
+    busy = []
+    for name in SERVERS:
+        share = missing.granules_share if name == "channels" else missing.share
+        times = sum(np.array(getattr(last.use, name)) - getattr(first.use, name) for first, last in stretches)
+        busy.append([round(min(n, added_fs)) for n in (share * times).tolist()])
     added: Counts = np.maximum(np.rint(counts), 0).astype(np.int64)
-    return added, Use(added_fs, slices, atomic_units, channels)
+    return added, Use(added_fs, *busy)
 
 
 def moved(counts: Counts) -> dict[str, int]:

@@ -64,7 +64,7 @@ class GpuWords:
     def take(self, words: int) -> int:
         """Take a stretch of zeros that is never given back by Python; returns its place.
 
-        The compiled loop may free it, so that it is as long as one of its own.
+        The compiled loop may free it, so it has one of the lengths that the loop takes: a power of two.
         """
         size = 1 << max(at.SMALLEST, (words - 1).bit_length())
         self.make_room(size)

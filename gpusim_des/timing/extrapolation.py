@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gpusim_des.timing.block_cost import BlockCost, Floats
 from gpusim_des.timing.shares import shares
-from gpusim_des.trace import MEASURES, Gap, Sample
+from gpusim_des.trace import Gap, Sample
 
 
 class Played(NamedTuple):
@@ -49,8 +49,6 @@ class Missing(NamedTuple):
     """Of the cost, because only scouts tell what lies in the gap."""
     amount: float
     """Work in the gap, in blocks as they were measured, mean."""
-    sectors: float
-    """Sectors in the gap, in blocks as they were measured, mean."""
 
 
 class Extrapolation:
@@ -79,8 +77,6 @@ class Extrapolation:
         self.mean_cost = float(self.cost[everywhere].mean())
         self._amounts = self.line.amounts(played.work)
         self._mean_amount = float(self._amounts[everywhere].mean())
-        self._sectors = _sectors(played.work)
-        self._mean_sectors = float(self._sectors[everywhere].mean())
         self._on_line = self.line(played.work)
         self.residual = self.cost - self._on_line
         self.surplus: Floats = np.array([self.residual[part].mean() for part in self.measured])
@@ -106,10 +102,6 @@ class Extrapolation:
     def amount(self, run: int) -> float:
         """Work of the measured blocks of a run, in blocks as they were measured, mean."""
         return float(self._amounts[self.measured[run]].sum()) / self._mean_amount
-
-    def sectors(self, run: int) -> float:
-        """Sectors of the measured blocks of a run, in blocks as they were measured, mean."""
-        return float(self._sectors[self.measured[run]].sum()) / self._mean_sectors
 
     def waves(self, part: slice) -> list[slice]:
         """Whole waves of a stretch of played blocks."""
@@ -138,7 +130,6 @@ class Extrapolation:
         after = self.sample.runs[number + 1]
         steps, costs = self.along(number, gap, self._on_line, self.line(self.played.others))
         amount = self.total(number, gap, self._amounts, self.line.amounts(self.played.others))
-        sectors = self.total(number, gap, self._sectors, _sectors(self.played.others))
         left_out = gap.blocks - (len(steps) - 1)
         variance = float((steps**2 * np.diff(costs) ** 2).sum()) / 2 * left_out / gap.blocks
         replaced = self.at(after.first, after.measured)
@@ -150,14 +141,7 @@ class Extrapolation:
         self.weights[number] += gap.blocks / 2
         self.weights[number + 1] += gap.blocks / 2 + more
         taken = float(self.cost[replaced].sum())
-        scaled = amount / self._mean_amount, sectors / self._mean_sectors
-        return Missing(gap, number, replaced, cost, by_ratio, taken, variance, *scaled)
-
-
-def _sectors(work: Floats) -> Floats:
-    """Sectors of blocks with this work, at least one."""
-    sectors: Floats = np.maximum(work[:, MEASURES.index("sectors")], 1)
-    return sectors
+        return Missing(gap, number, replaced, cost, by_ratio, taken, variance, amount / self._mean_amount)
 
 
 def _area(steps: Floats, heights: Floats) -> float:

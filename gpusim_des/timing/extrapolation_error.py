@@ -59,6 +59,8 @@ class Rates(NamedTuple):
     """That later runs read less from DRAM than the first one, perhaps because the gaps left them some of the L2."""
     growth_fs: tuple[float, ...]
     """Growth of the time for which writes are queued, from one run to the next."""
+    warm: tuple[float, float]
+    """Sectors of the kernel that lay in the L2 from before it and perhaps would not, and that perhaps would."""
 
 
 class Error(NamedTuple):
@@ -92,7 +94,7 @@ def error_of(estimate: Extrapolation, rates: Rates, gpu: GPU, *, caches: bool) -
     }
     moved = growing
     if caches:
-        bounds["caches"] = _reuse(estimate, rates, gpu) + _long_end(estimate, gpu)
+        bounds["caches"] = _reuse(estimate, rates, gpu) + _long_end(estimate, gpu) + _warm(estimate, rates, gpu)
         if not estimate.sample.settled:
             writes, reads = _unsettled(estimate, rates, gpu)
             bounds["caches"] += writes / 2 + reads
@@ -160,6 +162,16 @@ def _reuse(estimate: Extrapolation, rates: Rates, gpu: GPU) -> float:
             saved += gap.blocks * max(transfer, latency)
     # The end of the kernel may be as far off as what is left out.
     return saved / total * (estimate.judged + 2 * estimate.sample.wave) if saved else 0.0
+
+
+def _warm(estimate: Extrapolation, rates: Rates, gpu: GPU) -> float:
+    """Time that sectors make, which lie in the L2 or not because of what ran before, to fetch and to write back."""
+    asked = rates.asked_sectors * estimate.judged
+    if not asked:
+        return 0.0
+    slower, whole = _latency_ratio(gpu) - 1, rates.waiting * estimate.mean_cost * estimate.judged
+    lost, won = (min(1.0, sectors / asked) * slower for sectors in rates.warm)
+    return max(sum(rates.warm) * _sector_fs(gpu), whole * max(lost, won / (1 + won)))
 
 
 def _long_end(estimate: Extrapolation, gpu: GPU) -> float:

@@ -25,7 +25,7 @@ from gpusim_des.timing.extrapolation import Extrapolation, Played
 from gpusim_des.timing.extrapolation_error import error_of
 from gpusim_des.timing.kernel_run import KernelRun
 from gpusim_des.timing.order import Environment, Kind, Occurrence, order
-from gpusim_des.timing.traffic import MOVED, traffic
+from gpusim_des.timing.traffic import traffic
 from gpusim_des.timing.use import Use
 from gpusim_des.trace import (
     KernelTrace,
@@ -88,14 +88,6 @@ class SampledRun(KernelRun):
             starts[span.block], ends[span.block] = span.start_fs, span.end_fs
         amounts = work(self._whole, self._played.numbers), work(self._whole, self.sample.others)
         estimate = Extrapolation(Played(self.sample, starts, ends, *amounts))
-        memory = rates(self._checkpoints, self.gpu.dram_granule_bytes)
-        error = error_of(estimate, memory, self.gpu, caches=self.caches)
-        self._played_end_fs = self.end_fs
-        # Whole cycles: the last digits of what is computed with fractions differ from one computer to the next.
-        period = self.gpu.sm_period_fs
-        self._added_fs = max(0, round((estimate.added_fs + error.moved_fs) / period) * period)
-        self._bounds_fs = {reason: round(bound / period) * period for reason, bound in error.bounds_fs.items()}
-        counts, use = missing_counts(estimate, self._checkpoints, self._added_fs)
         missing = traffic(
             estimate,
             moved_in_stretches(self._checkpoints),
@@ -107,8 +99,15 @@ class SampledRun(KernelRun):
             warm=any(self.use_before.slices) or any(self.use_before.channels),
             atomics=self.mix[OpClass.GLOBAL_ATOMIC] > 0,
         )
-        counts[-len(MOVED) :] = [missing.added[name] for name in MOVED]
-        self._added, self._count_bounds = (counts, use), missing.bounds
+        memory = rates(self._checkpoints, missing.warm, self.gpu.dram_granule_bytes)
+        error = error_of(estimate, memory, self.gpu, caches=self.caches)
+        self._played_end_fs = self.end_fs
+        # Whole cycles: the last digits of what is computed with fractions differ from one computer to the next.
+        period = self.gpu.sm_period_fs
+        self._added_fs = max(0, round((estimate.added_fs + error.moved_fs) / period) * period)
+        self._bounds_fs = {reason: round(bound / period) * period for reason, bound in error.bounds_fs.items()}
+        self._added = missing_counts(estimate, self._checkpoints, missing, self._added_fs)
+        self._count_bounds = missing.bounds
         Occurrence(self.env, self._played_end_fs + self._added_fs, order(Kind.HOST, age=self.number), [self._finish])
 
     def _finish(self, _: Any) -> None:

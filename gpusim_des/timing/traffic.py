@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpusim_des.gpu import GPU
-from gpusim_des.statistics import student
 from gpusim_des.timing.block_cost import Floats
 from gpusim_des.timing.extrapolation import Extrapolation
-from gpusim_des.timing.extrapolation_error import MANY, REUSED
+from gpusim_des.timing.extrapolation_error import REUSED
 from gpusim_des.trace import SECTOR_BYTES
 
 MOVED = (
@@ -27,6 +26,8 @@ MOVED = (
     *("l2_sectors", "l2_hit_sectors", "read_granules", "write_granules"),
 )
 """What a run counts of memory."""
+
+DRAM = MOVED[-2:]
 
 NEARLY_FULL = 0.5
 """Share of the L2 that a kernel touches from which on slices may be full, because lines do not spread evenly."""
@@ -49,6 +50,12 @@ class Traffic(NamedTuple):
 
     added: dict[str, int]
     bounds: dict[str, int]
+    share: float
+    """Sectors that these blocks ask for, over those of all measured stretches."""
+    granules_share: float
+    """Granules that DRAM moves for them, over those of all measured stretches."""
+    warm: tuple[float, float]
+    """Sectors that were in the L2 from before the kernel and perhaps would not be, and those that perhaps would."""
 
 
 @dataclass
@@ -130,8 +137,7 @@ class _Estimate:
         sums = asked.sum(axis=0)
         self._asked: Floats = asked * np.where(sums > 0, whole / np.maximum(sums, 1), 0)
         """Sectors loaded and stored in every gap: together as many as the scouts let expect."""
-        spread = scouts.std(axis=0, ddof=1) if len(scouts) > 1 else np.zeros(2)
-        self._unsure: Floats = student(MANY) * spread / sqrt(max(1, len(scouts))) * self._sample.left_out
+        self._unsure = self._sample.moved_bounds
 
     def traffic(self, *, caches: bool, warm: bool, atomics: bool) -> Traffic:
         """All counts."""
@@ -139,11 +145,15 @@ class _Estimate:
             name: self._alike(name, of)
             for name, of in zip(MOVED[:5], ("loads", "loads", "stores", "loads", "stores"), strict=True)
         }
-        for name in ("l1_hit_sectors", "l2_sectors", "l2_hit_sectors", "read_granules", "write_granules"):
+        for name in ("l1_hit_sectors", "l2_hit_sectors", "read_granules", "write_granules"):
             counts[name] = self._near(name)
+        counts["l2_sectors"] = self._not_in_l1(counts["l1_hit_sectors"])
+        found = 0.0, 0.0
         if caches:
             self._found_nearer(counts)
             self._spared(counts["read_granules"])
+            if warm:
+                found = self._left_from_before(counts)
             self._written(counts["write_granules"], warm=warm)
         else:
             near = counts["read_granules"]
@@ -155,16 +165,20 @@ class _Estimate:
             if atomics:
                 counts["read_granules"].more += abs(near.count - counts["read_granules"].count) + near.more
                 counts["read_granules"].less = counts["read_granules"].more
+        measured = sum(s.counts[name] for s in self._stretches for name in DRAM)
         return Traffic(
             {name: max(0, round(c.count)) for name, c in counts.items()},
             {name: ceil(c.bound(self._played[name])) for name, c in counts.items()},
+            float(self._asked.sum()) / max(1.0, sum(s.asked for s in self._stretches)),
+            sum(counts[name].count for name in DRAM) / max(1, measured),
+            found,
         )
 
     def _alike(self, name: str, of: str) -> _Between:
         """What all sectors of a kind count alike, wherever they lie."""
         column, played = (0, self._loads) if of == "loads" else (1, self._stores)
         each = self._played[name] / played if played else 0.0
-        unsure = each * float(self._unsure[column])
+        unsure = each * self._unsure[column]
         return _Between(each * float(self._asked[:, column].sum()), unsure, unsure)
 
     def _pair(self, gap: int) -> tuple[Stretch, Stretch]:
@@ -188,8 +202,16 @@ class _Estimate:
             single += sectors / both if both else 0.0
         usual = sqrt(sum(half**2 for half in halves) / len(halves)) if halves else 0.0
         off = sum(max(half, usual) * sectors for half, sectors in zip(halves, asked.tolist(), strict=True))
-        off += single + (count / asked.sum() * float(self._unsure.sum()) if asked.sum() else 0.0)
+        off += single + (count / asked.sum() * sum(self._unsure) if asked.sum() else 0.0)
         return _Between(count, off, off)
+
+    def _not_in_l1(self, hits: _Between) -> _Between:
+        """Sectors that the L2 is asked for: those that are loaded and not in an L1, and those of atomic operations."""
+        loads, stores = self._asked.sum(axis=0).tolist()
+        atomics = self._played["l2_sectors"] - (self._loads - self._played["l1_hit_sectors"])
+        each = atomics / self._stores if self._stores else 0.0
+        unsure = self._unsure[0] + each * self._unsure[1]
+        return _Between(loads - hits.count + each * stores, hits.more + unsure, hits.less + unsure)
 
     def _share(self, gap: int, name: str) -> float:
         """Count of a sector that is asked for around a gap."""
@@ -223,6 +245,30 @@ class _Estimate:
             counts["read_granules"].less += min(nearer, read)
             counts["write_granules"].less += written
 
+    def _left_from_before(self, counts: dict[str, _Between]) -> tuple[float, float]:
+        """What was in the L2 before the kernel: blocks that are left out may find it, or drive it out before others do.
+
+        As much as fits may be found. What played blocks found of it shows where they touched something for the first
+        time and did not get it from DRAM; that, others need not find. Returns those and these sectors.
+        """
+        sample, per_granule = self._sample, self._gpu.dram_granule_bytes / SECTOR_BYTES
+        capacity = self._gpu.l2_bytes / SECTOR_BYTES
+        asked = self._asked.sum(axis=1)
+        loads = float(self._asked[:, 0].sum()) + self._loads
+        total = float(asked.sum()) + self._loads + self._stores
+        fresh = max((*sample.fresh, 0.0)) if sample.fresh else 1.0
+        least = min(
+            (s.counts["read_granules"] * per_granule / s.asked for s in self._stretches if s.asked), default=0.0
+        )
+        found = max(0.0, min(loads, fresh * total) - least * total)
+        missed = max(0.0, counts["l2_sectors"].count - counts["l2_hit_sectors"].count)
+        findable = min(capacity, max(missed, counts["read_granules"].count * per_granule))
+        counts["read_granules"].more += found
+        counts["read_granules"].less += findable / per_granule
+        counts["l2_hit_sectors"].less += found
+        counts["l2_hit_sectors"].more += findable
+        return found, findable
+
     def _spared(self, reads: _Between) -> None:
         """Where the first run reads more than a later one, gaps perhaps left some of the L2 to that one."""
         shares = [s.counts["read_granules"] / s.asked if s.asked else 0.0 for s in self._stretches]
@@ -244,8 +290,8 @@ class _Estimate:
         filled = played["ideal_store_sectors"] >= FULL_ACCESSES * played["stored_sectors"]
         before = played["write_granules"]
         least = max(0.0, sample.distinct_stored_sectors - capacity) / per_granule - before
-        most = (stores + float(self._unsure[1])) / (per_granule if filled else 1) - before + capacity * warm
-        if not sample.settled or sample.distinct_sectors < 2 * capacity:
+        most = (stores + self._unsure[1]) / (per_granule if filled else 1) - before + capacity * warm
+        if not sample.settled or sample.distinct_sectors < 2 * capacity or warm:
             stay = min(1.0, capacity / max(1, sample.distinct_sectors))
             likely = sample.distinct_stored_sectors * (1 - stay) / per_granule - before
             count = max(writes.count, min(likely, most), 0.0)

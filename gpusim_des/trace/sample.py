@@ -73,6 +73,8 @@ class Sample:
     """Different sectors that the whole grid touches, estimated."""
     distinct_stored_sectors: int = 0
     """Different sectors that the whole grid writes, at least, as far as the executed blocks tell."""
+    moved_bounds: tuple[float, float] = (0.0, 0.0)
+    """How far the sectors that the whole grid loads, and those that it stores, may be off, confidence 95 %."""
 
     @property
     def executed(self) -> int:
