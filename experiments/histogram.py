@@ -181,7 +181,7 @@ def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Va
     later = chip.l2_latency_cycles * cycle  # an operation reaches its bin after its value has been read
     limits = {part: ends + (later if part == ATOMIC_UNIT else 0) + seconds for part, seconds in parts.items()}
     limiter = max(limits, key=lambda part: limits[part])
-    alone = gs.experiment.limited_by(chip, limiter)
+    alone = gs.experiment.limited_by(chip, limiter, room=1 if limiter == "DRAM" else 4)
     found = []
     for some in (values, np.concatenate((values, values))):
         run_launch, run_bins, run_timing = run(alone, kernel, distribution, some)

@@ -38,7 +38,7 @@ SMS = 2  # of the slice: every SM has its share of the DRAM and of the block sch
 THREADS, QUICK_THREADS = (64, 256, 1024), (64, 256)
 LOADS, QUICK_LOADS = (1, 4, 16), (1, 16)
 SHARED, QUICK_SHARED = (0, 1 / 5, 1 / 3), (0, 1 / 3)  # of an SM's shared memory, for a block
-QUEUES = 0.3  # of the time, where two limits are the same: then blocks wait for each other
+QUEUES = 0.35  # of the time, where two limits are the same: then blocks wait for each other
 WAVES = 16  # of one element per thread at full occupancy: what every kernel reads
 
 

@@ -216,7 +216,7 @@ def without_waits(chip: GPU) -> GPU:
     )
 
 
-def limited_by(chip: GPU, part: str) -> GPU:
+def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
     """Return the chip where nothing waits, and where `part` is the limit by a wide margin.
 
     A formula that takes the busiest part alone assumes that no other part is ever in its way. Two that are about as
@@ -231,6 +231,8 @@ def limited_by(chip: GPU, part: str) -> GPU:
     part
         Name of a part in `gs.analytic.roofline`: ``"DRAM"``, ``"issue slots"``, ``"fp32 pipe"``, …; parts of the L2
         have it in their names.
+    room
+        How many times as many blocks fit; 1 where blocks that end together would crowd another part.
 
     Examples
     --------
@@ -245,7 +247,7 @@ def limited_by(chip: GPU, part: str) -> GPU:
     changed["dram_bandwidth"] = bandwidth // 2 if part == "DRAM" else bandwidth * FAST
     if "L2" not in part:  # there more blocks would only wait longer, in another order
         for count in ("max_warps_per_sm", "max_threads_per_sm", "max_blocks_per_sm", "registers_per_sm"):
-            changed[count] = ROOM * getattr(calm, count)
+            changed[count] = room * getattr(calm, count)
     limiting = part.removesuffix(" pipe")
     for pipe in PIPE_CLASSES:
         lanes = calm.pipe(pipe).lanes
