@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gpusim_des as gs
+from gpusim_des.units import FS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,6 @@ WARPS = 16
 LOADS = 64
 """Of a warp, in the shorter one of two runs."""
 BANKS = 32
-FS_PER_S = 1e15
 
 
 def reader(dtype: np.dtype[Any], loads: int) -> gs.ThreadKernel:
@@ -133,6 +133,7 @@ def compared(chip: gs.GPU, points: Sequence[BankPoint]) -> gs.Comparison:
             explain={
                 p.label: "all lanes read one word, which a bank sends to all at once" for p in many if not p.stride
             },
+            explained_up_to={p.label: gs.experiment.reach(p.formula, p.width // 4, 0) for p in many if not p.stride},
             assumes="lanes read different words",
         )
         + gs.compare(
@@ -141,10 +142,11 @@ def compared(chip: gs.GPU, points: Sequence[BankPoint]) -> gs.Comparison:
             quantity="cycles of a load",
             labels=[p.label for p in points],
             explain={p.label: "each load waits for the one before: nothing hides the latency" for p in chains},
+            explained_up_to={p.label: gs.experiment.reach(p.wavefronts, chained(chip, p)) for p in chains},
             assumes="enough loads are waiting",
         )
         + gs.compare(
-            [chip.shared_latency_cycles + p.wavefronts - 1 for p in chains],
+            [chained(chip, p) for p in chains],
             [p.cycles for p in chains],
             name="latency + passes beyond the first",
             quantity="cycles of a load",
@@ -152,6 +154,11 @@ def compared(chip: gs.GPU, points: Sequence[BankPoint]) -> gs.Comparison:
             assumes="each load needs the one before",
         )
     )
+
+
+def chained(chip: gs.GPU, p: BankPoint) -> float:
+    """Cycles of a load that waits for the one before."""
+    return chip.shared_latency_cycles + p.wavefronts - 1
 
 
 def draw(chip: gs.GPU, points: Sequence[BankPoint]) -> Axes:

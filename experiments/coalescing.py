@@ -145,7 +145,7 @@ def measure(chip: gs.GPU, layout: Layout, n: int, caches: Caches = "off") -> Coa
 
 def formula_seconds(chip: gs.GPU, nbytes: int) -> float:
     """A block starts, loads, and ends; in between DRAM moves the bytes."""
-    once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
+    once = gs.experiment.ends_s(chip)
     return once + nbytes / float(chip.dram_bandwidth_bytes_per_s * chip.efficiency("read"))
 
 
@@ -167,6 +167,7 @@ def compared(chip: gs.GPU, points: Sequence[CoalescingPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=[p.label for p in points],
             explain={p.label: WHY[p.layout.label] if cached else SLICE for p in on if p.layout.label in WHY},
+            explained_up_to={p.label: gs.experiment.reach(p.formula_s, p.distinct_s) for p in on},
             assumes="no sector is loaded twice, and DRAM is the limit",
         )
         + gs.compare(
@@ -175,6 +176,7 @@ def compared(chip: gs.GPU, points: Sequence[CoalescingPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=[p.label for p in on],
             explain="" if cached else NO_L1,
+            explained_up_to={p.label: gs.experiment.reach(p.distinct_s, p.formula_s) for p in on},
             assumes="sectors stay in the L1 until they are asked for again",
         )
     )

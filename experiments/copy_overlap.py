@@ -26,6 +26,7 @@ import numpy as np
 
 import gpusim_des as gs
 from gpusim_des.analytic import Issue
+from gpusim_des.units import FS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,7 @@ SHOWN_CHUNKS = 4
 THREADS = 32
 ROUNDS = 16
 """Elements of each thread, one after another."""
-FS_PER_US, FS_PER_S = 10**9, 10**15
+FS_PER_US = 10**9
 
 
 @gs.block_kernel
@@ -179,6 +180,7 @@ def compared(chip: gs.GPU, points: Sequence[OverlapPoint], nbytes: int) -> gs.Co
         quantity="time (µs)",
         labels=[f"{last.chunks} chunks: {last.label}"],
         explain="a copy of pageable memory blocks the host, which issues nothing meanwhile that could overlap",
+        explained_up_to=gs.experiment.reach(pipeline_us, last.formula_us),
         assumes="copies that do not block the host",
     )
 

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 import gpusim_des as gs
 from gpusim_des.gpu import PIPE_FRACTION
+from gpusim_des.units import FS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,7 +39,6 @@ LOOP = 3
 """Other instructions of a round: add and compare of its counter, branch."""
 LONGEST = 6
 """Rounds of a lane, at most."""
-FS_PER_S = 1e15
 
 
 def branch(ways: int, by: str, chain: int) -> gs.ThreadKernel:
@@ -193,6 +193,7 @@ def compared(points: Sequence[DivergencePoint]) -> gs.Comparison:
             quantity="time (cycles)",
             labels=labels,
             explain={p.label: "nothing else to issue while an instruction waits for the one before" for p in lone},
+            explained_up_to={p.label: gs.experiment.reach(p.formula_cycles, p.latency_cycles) for p in lone},
             assumes="schedulers always find a warp to issue",
         )
         + gs.compare(

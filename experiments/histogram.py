@@ -8,7 +8,8 @@ block.
 
 The formulas take the busiest part alone: operations on the busiest address of each sector, and sectors, in the L2 slice
 that has most of them; passes in the load/store units; bytes in DRAM. They assume that this part never waits for the
-others. On a chip with the same rates and next to no latencies little is left of such waiting.
+others. On a chip with next to no latencies, where other parts are far from busy, twice the values take so much longer.
+The L2's slices are dealt out in turn here, so that one can say on paper which slice has a bin; real GPUs scramble them.
 
     gpusim-des experiment histogram --gpu h100-sxm --out out
 """
@@ -24,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 import gpusim_des as gs
-from gpusim_des.timing.address_hash import channels_of
+from gpusim_des.units import FS_PER_S
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,11 +36,10 @@ N, QUICK_N = 1 << 18, 1 << 16
 BINS = 256
 THREADS, VALUES, REGISTERS = 256, 4, 32
 """Threads of a block; values of a thread."""
-FS_PER_S = 1e15
-FAST = 16  # times as fast: DRAM that is no limit
+BARRIERS = 0.1  # of the time, on load/store units
+QUEUES = 0.3  # of the time: blocks among others take longer than alone
 UNITS = BINS * 4 // 256
 ATOMIC_UNIT = "atomic unit of the L2"
-ENDS = 0.15  # of the time: blocks start and end, and two parts that are about as busy take turns
 Values = npt.NDArray[np.int32]
 
 
@@ -85,8 +85,12 @@ class HistogramPoint:
     """Latency + n × interval."""
     least_s: float
     """What the busiest part takes."""
-    calm_s: float
-    """Simulated where nothing waits."""
+    alone_formula_s: float
+    """What the busiest part takes longer for twice the values where it is the only limit."""
+    alone_s: float
+    """What that takes longer, simulated."""
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
 
     @property
     def limiter(self) -> str:
@@ -135,60 +139,69 @@ def run(
     return launch, bins, dev.simulate(detail="kernel").kernels[0]
 
 
-def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Values) -> HistogramPoint:
-    """Count, simulate as it is and where nothing waits, and ask the formulas."""
-    shared, n = kernel is in_shared, len(values)
-    launch, bins, timing = run(chip, kernel, distribution, values)
-    blocks, cycle = launch.config.blocks, chip.sm_period_fs / FS_PER_S
-    accesses = launch.counters.accesses.items()
-    counted = [c.wavefronts for site, c in accesses if (site.memory, site.operation) == ("shared", "atomic")]
+def alone_s(chip: gs.GPU, kernel: gs.ThreadKernel, values: Values) -> float:
+    """Seconds of a block that is alone."""
+    arguments = values[: THREADS * VALUES], np.zeros(BINS, np.int32)
+    return gs.experiment.alone_s(chip, kernel, THREADS, *arguments, caches="on", registers=REGISTERS)
+
+
+def busy(
+    chip: gs.GPU, values: Values, launch: gs.Launch, bins: gs.DeviceArray, timing: gs.KernelTiming, *, shared: bool
+) -> dict[str, float]:
+    """Part → seconds that it is busy, without latencies."""
+    blocks, cycle, n = launch.config.blocks, chip.sm_period_fs / FS_PER_S, len(values)
     total, operations, sectors = passes(values, shared=shared)
     if shared:  # each block adds its bins once: 64 of them are eight sectors, one operation each
         operations = sectors = np.full(UNITS, 8 * blocks, np.int32)
-    # 256 bytes in a row lie in one slice; what is read is spread over all of them.
-    slices = channels_of(bins.address // 32 + 8 * np.arange(UNITS), chip)
+    # Slices are dealt out in turn; what is read is spread over all of them.
+    slices = (bins.address + 256 * np.arange(UNITS)) // chip.channel_interleave_bytes % chip.dram_channels
     served, changed = (np.bincount(slices, weights=w, minlength=chip.dram_channels) for w in (operations, sectors))
     read = n * 4 // 32 / chip.dram_channels
     # Passes beside the atomics': the values, and for each warp of a block the bins set to zero, read, and added up.
     lone = n // 32 + (3 * blocks * THREADS // 32 if shared else n // 32)
     # Blocks that begin together end together: those of the last wave add their bins when all else is done.
     last = min(1, chip.sms * timing.blocks_per_sm / blocks) * float(served.max()) if shared else 0
-    dram = float(chip.dram_bandwidth_bytes_per_s * chip.efficiency("read"))
-    busy = {
+    return {
         ATOMIC_UNIT: float(served.max()) * chip.atomic_interval_cycles * cycle,
         "slices of the L2": (read + float(changed.max())) * chip.l2_sector_fs / FS_PER_S,
         "load/store units": ((lone + (total if shared else 0)) / chip.sms + last * chip.atomic_interval_cycles) * cycle,
-        "DRAM": 4 * n / dram,
+        "DRAM": 4 * n / gs.analytic.roofs(chip).memory["DRAM"],
     }
-    ends = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * cycle
+
+
+def measure(chip: gs.GPU, kernel: gs.ThreadKernel, distribution: str, values: Values) -> HistogramPoint:
+    """Count, simulate as it is and where nothing else limits, and ask the formulas."""
+    shared, n = kernel is in_shared, len(values)
+    launch, bins, timing = run(chip, kernel, distribution, values)
+    blocks, cycle = launch.config.blocks, chip.sm_period_fs / FS_PER_S
+    accesses = launch.counters.accesses.items()
+    counted = [c.wavefronts for site, c in accesses if (site.memory, site.operation) == ("shared", "atomic")]
+    parts = busy(chip, values, launch, bins, timing, shared=shared)
+    ends = gs.experiment.ends_s(chip)
     later = chip.l2_latency_cycles * cycle  # an operation reaches its bin after its value has been read
-    once = {part: ends + (later if part == ATOMIC_UNIT else 0) for part in busy}
-    limiter = max(busy, key=lambda part: once[part] + busy[part])
-    calm = gs.experiment.without_waits(chip)
-    if limiter != "DRAM":
-        calm = calm.replace(dram_bandwidth=FAST * chip.dram_bandwidth_bytes_per_s)
+    limits = {part: ends + (later if part == ATOMIC_UNIT else 0) + seconds for part, seconds in parts.items()}
+    limiter = max(limits, key=lambda part: limits[part])
+    alone = gs.experiment.limited_by(chip, limiter, room=1 if limiter == "DRAM" else 4)
+    found = []
+    for some in (values, np.concatenate((values, values))):
+        run_launch, run_bins, run_timing = run(alone, kernel, distribution, some)
+        formula = busy(alone, some, run_launch, run_bins, run_timing, shared=shared)[limiter]
+        found.append((formula, run_timing.seconds))
+    formula_more, more = (b - a for a, b in zip(*found, strict=True))
     return HistogramPoint(
         f"{'shared' if shared else 'global'}, {distribution}",
         sum(counted) if shared else launch.counters.atomic_serialization,
-        total,
+        passes(values, shared=shared)[0],
         timing,
-        {part: once[part] + busy[part] for part in busy},
+        limits,
         ends + later + n * chip.atomic_interval_cycles * cycle,
-        busy[limiter],
-        run(calm, kernel, distribution, values)[2].seconds,
+        parts[limiter],
+        formula_more,
+        more,
+        gs.analytic.waves(blocks, timing.blocks_per_sm, chip.sms).count * alone_s(chip, kernel, values),
     )
 
 
-WAITS = {
-    "long_scoreboard": "for values from DRAM",
-    "barrier": "at barriers",
-    "lg_throttle": "for room in the store buffer",
-    "mio_throttle": "for the load/store unit",
-    "short_scoreboard": "for shared memory",
-    "drain": "for their last operations",
-    "no_instruction": "for their block to start",
-}
-"""What warps wait for, by the stall's name."""
 OWN = {
     ATOMIC_UNIT: ("lg_throttle", "drain"),
     "slices of the L2": ("lg_throttle", "drain"),
@@ -200,11 +213,8 @@ OWN = {
 
 def explanation(p: HistogramPoint) -> str:
     """Why the busiest part was not busy all the time: what else warps waited for."""
-    k = p.kernel
-    shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS if state not in OWN[p.limiter]}
-    most = sorted(shares, key=lambda state: -shares[state])[:2]
-    waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
-    return f"{p.limiter} busy {p.least_s / k.seconds:.0%} of the time; warps also wait {waits}"
+    busy = p.least_s / p.kernel.seconds
+    return f"{p.limiter} busy {busy:.0%} of the time; {gs.experiment.waits(p.kernel, OWN[p.limiter])}"
 
 
 def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
@@ -224,6 +234,7 @@ def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=[p.label for p in hot],
             explain={"shared, one bin": "each SM serialises its own values, and all SMs work at once"},
+            explained_up_to={p.label: gs.experiment.reach(p.hot_s, p.limits_s[p.limiter]) for p in hot},
             assumes="all operations on one address in the L2",
         )
         + gs.compare(
@@ -232,15 +243,24 @@ def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=labels,
             explain={p.label: explanation(p) for p in points},
+            explained_up_to={
+                p.label: gs.experiment.reach(busy := p.limits_s[p.limiter], max(busy, p.latency_s), QUEUES)
+                for p in points
+            },
             assumes="the busiest part never waits for the others",
         )
         + gs.compare(
-            *([p.least_s * 1e6 for p in points], [p.calm_s * 1e6 for p in points]),
-            name="busiest part, where nothing waits",
-            quantity="time (µs)",
+            *([p.alone_formula_s * 1e6 for p in points], [p.alone_s * 1e6 for p in points]),
+            name="busiest part, where nothing else limits",
+            quantity="what twice the values take longer (µs)",
             labels=labels,
-            tolerance=ENDS,
-            assumes="the same rates and next to no latencies; unless DRAM is the busiest, values that come at once",
+            explain={
+                p.label: "warps of a block wait for its slowest one at two barriers, and few passes are left meanwhile"
+                for p in points
+                if p.limiter == "load/store units"
+            },
+            explained_up_to=BARRIERS,
+            assumes="next to no latencies, and other parts far from busy",
         )
     )
 
@@ -260,7 +280,9 @@ def draw(chip: gs.GPU, points: Sequence[HistogramPoint], n: int) -> Axes:
 
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[HistogramPoint], gs.Comparison]:
     whole = gs.load_gpu(gpu)
-    chip = whole.slice(sms=min(SMS, whole.sms))
+    # Slices of the L2 in turn, so that the formula can say which one has a bin; a hash spreads them like balls in bins.
+    part = whole.slice(sms=min(SMS, whole.sms))
+    chip = part.replace(channel_hash="linear", title=part.title)
     fit = gs.analytic.occupancy(chip, threads=THREADS, registers=REGISTERS, shared_bytes=4 * BINS)
     wave = THREADS * VALUES * chip.sms * fit.blocks_per_sm
     n = round((QUICK_N if quick else N) / wave) * wave  # whole waves: every SM gets as many blocks

@@ -15,9 +15,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 import gpusim_des as gs
 from gpusim_des.functional.machine import Counting
-from gpusim_des.latency_hiding import OccupancyPoint, dram_limit_gbs, explanation, measure, occupancies, table
+from gpusim_des.latency_hiding import (
+    BYTES_PER_WARP,
+    ELEMENTS_PER_THREAD,
+    THREADS,
+    OccupancyPoint,
+    dram_limit_gbs,
+    explanation,
+    measure,
+    occupancies,
+    table,
+    vector_add,
+)
 
 GPU = "h100-sxm"
 SMS, QUICK_SMS = 16, 4
@@ -31,7 +44,8 @@ WHY = {
     "loads and stores only": "transfer and queues come on top of the latency",
 }
 """What Little's law with the DRAM's latency leaves out in each run."""
-ENDS = 0.03  # with many blocks others fill a part of the ends
+FILLED = "with many blocks others fill a part of the ends"
+QUEUES = 0.1  # of the bandwidth: warps meet at the load/store units, the ports and the DRAM
 RAMP = "the run is short: the DRAM is less busy while the first blocks start and the last ones end"
 
 
@@ -44,26 +58,47 @@ def with_ends(chip: gs.GPU, name: str, p: OccupancyPoint) -> float:
     return nbytes / (nbytes / p.with_measured_time_gbs + alone / chip.sm_clock_hz * 1e9)
 
 
-def compared(chip: gs.GPU, results: Mapping[str, Sequence[OccupancyPoint]]) -> gs.Comparison:
-    """Little's law with the DRAM's latency, with the time that a block really holds its slot, and with both ends."""
-    tables = [
-        gs.compare(
-            formula,
-            [p.gbs for p in points],
-            name=f"Little's law, W = {law}",
-            quantity="bandwidth (GB/s)",
-            labels=[f"{name}, {p.label} occupancy" for p in points],
-            tolerance=0.02 if why else ENDS,
-            explain=why,
-            assumes="a steady state, and no limit but DRAM",
-        )
-        for name, points in results.items()
-        for law, formula, why in (
-            ("DRAM latency", [p.littles_law_gbs for p in points], WHY[name]),
-            ("measured time of a block", [p.with_measured_time_gbs for p in points], RAMP),
-            ("measured time, and the run's two ends", [with_ends(chip, name, p) for p in points], ""),
-        )
-    ]
+def alone_s(model: gs.GPU, count: Counting) -> float:
+    """Seconds that a block holds its slot which has the GPU for itself."""
+    n = THREADS * ELEMENTS_PER_THREAD
+    a, b, c = (np.zeros(n, np.float32) for _ in range(3))
+    return gs.experiment.alone_s(model, vector_add, THREADS, a, b, c, n, count=count)
+
+
+def compared(
+    chip: gs.GPU, results: Mapping[str, Sequence[OccupancyPoint]], alone: Mapping[str, float]
+) -> gs.Comparison:
+    """Little's law with the DRAM's latency, with the time that a block really holds its slot, and with both ends.
+
+    What the first one leaves out is known from a block that is alone, but for the queues: `alone`, its seconds.
+    """
+    tables = []
+    for name, points in results.items():
+        latency, measured = [p.littles_law_gbs for p in points], [p.with_measured_time_gbs for p in points]
+        whole = [with_ends(chip, name, p) for p in points]
+        least = [
+            (1 - QUEUES) * gs.analytic.littles_law_bandwidth(chip, p.warps_per_sm, BYTES_PER_WARP, alone[name], "mixed")
+            for p in points
+        ]
+        for law, formula, why, most in (
+            ("DRAM latency", latency, WHY[name], [bound / 1e9 for bound in least]),
+            ("measured time of a block", measured, RAMP, whole),
+            ("measured time, and the run's two ends", whole, FILLED, measured),
+        ):
+            labels = [f"{name}, {p.label} occupancy" for p in points]
+            reach = [gs.experiment.reach(f, bound) for f, bound in zip(formula, most, strict=True)]
+            tables.append(
+                gs.compare(
+                    formula,
+                    [p.gbs for p in points],
+                    name=f"Little's law, W = {law}",
+                    quantity="bandwidth (GB/s)",
+                    labels=labels,
+                    explain=why,
+                    explained_up_to=dict(zip(labels, reach, strict=True)),
+                    assumes="a steady state, and no limit but DRAM",
+                )
+            )
     return sum(tables[1:], tables[0])
 
 
@@ -80,7 +115,7 @@ def main(
     whole = gs.load_gpu(gpu)
     chip = whole.slice(sms=min(sms, whole.sms))
     ideal = chip.replace(block_start_cycles=0, block_end_cycles=0)
-    results = {}
+    results, alone = {}, {}
     runs: tuple[tuple[str, gs.GPU, Counting], ...] = (
         (AS_IT_IS, chip, "auto"),
         ("no block cost", ideal, "auto"),
@@ -88,9 +123,9 @@ def main(
     )
     for name, model, count in runs:
         points = [measure(model, blocks, count=count)[0] for blocks in occupancies(model, fractions)]
-        results[name] = points
+        results[name], alone[name] = points, alone_s(model, count)
         print(f"{chip.title}, {name}\n{table(points)}\n")
-    comparison = compared(chip, results)
+    comparison = compared(chip, results, alone)
     print(f"{comparison}\n")
     print(explanation(chip, results[AS_IT_IS]))
     if out is not None:

@@ -91,7 +91,13 @@ def measure(chip: gs.GPU, length: int, launches: int) -> LaunchPoint:
     )
 
 
-def compared(points: Sequence[LaunchPoint], launches: int) -> gs.Comparison:
+def with_ends_us(chip: gs.GPU, short: LaunchPoint, launches: int) -> float:
+    """Time of a whole run: to the first start, from start to start, the last kernel, and until the host hears."""
+    ends_fs = chip.launch_call_fs + chip.launch_latency_fs + chip.synchronize_latency_fs
+    return ends_fs / FS_PER_US + (launches - 1) * short.stream_formula_us + short.kernel_us
+
+
+def compared(chip: gs.GPU, points: Sequence[LaunchPoint], launches: int) -> gs.Comparison:
     """Intervals by formula and simulation, and a whole run, which the formula of an interval does not cover."""
     labels = [f"kernel of {p.kernel_us:.2f} µs" for p in points]
     quantity = "from one kernel's start to the next (µs)"
@@ -109,6 +115,9 @@ def compared(points: Sequence[LaunchPoint], launches: int) -> gs.Comparison:
             quantity="whole run (µs)",
             labels=[f"{launches} kernels of {short.kernel_us:.2f} µs"],
             explain="the first kernel starts a launch latency after its call, and the host hears of the last one late",
+            explained_up_to=gs.experiment.reach(
+                launches * short.stream_formula_us, with_ends_us(chip, short, launches)
+            ),
             assumes="so many launches that start and end do not count",
         )
     )
@@ -136,7 +145,7 @@ def main(
             f"a kernel of {p.kernel_us:.2f} µs: {p.share(p.stream_us):.0%} launch cost launched one by one, "
             f"{p.share(p.graph_us):.0%} in a graph"
         )
-    table = compared(points, launches)
+    table = compared(chip, points, launches)
     print(f"\n{table}")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

@@ -42,6 +42,7 @@ QUICK_SHAPES = ((1 / 4, 1), (3 / 4, 1), (1, 1), (1, 4))  # share of an SM's warp
 STEPS = 32  # loads of a list
 LINE_BYTES = 128
 LINES = 1 << 14
+IN_ORDER = 0.05  # of the loads in flight, where a list that could go on waits for the one before it
 NEARLY_FULL = 0.999  # utilisation from which on M/D/1 has no meaning
 
 
@@ -116,14 +117,20 @@ class Channels:
         rho = 2 * flights / (both + math.sqrt(both * both - 4 * flights * (a - self.number / 2)))
         return rho * self.lines_per_cycle
 
+    def knee(self, flights: float) -> float:
+        """Loads per cycle by the law with the latency of a load that is alone, and at most what the DRAM gives."""
+        return min(self.lines_per_cycle, flights / self.latency)
+
+    def least(self, flights: int, lists: int) -> float:
+        """Loads per cycle of a closed queue, less what warps lose that issue the loads of several lists in order."""
+        return flights / self.closed(flights) * (1 - IN_ORDER * (lists > 1))
+
     def waiting(self, rho: float) -> float:
         """Latency under load by M/D/1."""
         return self.latency + float(gs.analytic.md1_wait(rho, self.service))
 
     def closed(self, in_flight: float) -> float:
         """Latency with a fixed number of loads in flight."""
-        if self.number == 1:
-            return max(self.latency, in_flight * self.service)
         elsewhere = self.latency - self.service
         return float(gs.analytic.closed_queue_seconds(round(in_flight), self.number, self.service, elsewhere))
 
@@ -190,13 +197,16 @@ def compared(points: Sequence[LoadPoint], dram: Channels) -> gs.Comparison:
 
     table = (
         gs.compare(
-            [dram.gbs(min(dram.lines_per_cycle, p.flights / dram.latency)) for p in points],
+            [dram.gbs(dram.knee(p.flights)) for p in points],
             gbs,
             name="Little's law, W = latency of a lone load",
             quantity="bandwidth (GB/s)",
             labels=labels,
             explain={
                 p.label: f"loads queue: they take {p.latency:.0f} cycles, alone {dram.latency:.0f}" for p in points
+            },
+            explained_up_to={
+                p.label: gs.experiment.reach(dram.knee(p.flights), dram.least(p.flights, p.lists)) for p in points
             },
             assumes="loads do not meet",
         )
@@ -207,6 +217,9 @@ def compared(points: Sequence[LoadPoint], dram: Channels) -> gs.Comparison:
             quantity="bandwidth (GB/s)",
             labels=labels,
             explain={p.label: few(p) for p in points},
+            explained_up_to={
+                p.label: gs.experiment.reach(dram.queued(p.flights), dram.least(p.flights, p.lists)) for p in points
+            },
             assumes="random arrivals",
         )
         + gs.compare(
@@ -234,6 +247,10 @@ def compared(points: Sequence[LoadPoint], dram: Channels) -> gs.Comparison:
             quantity="latency under load (cycles)",
             labels=[p.label for p in loaded],
             explain={p.label: few(p) for p in loaded},
+            explained_up_to={
+                p.label: gs.experiment.reach(dram.waiting(dram.utilisation(p.per_cycle)), dram.closed(p.in_flight))
+                for p in loaded
+            },
             assumes="random arrivals without end",
         )
     return table
@@ -269,7 +286,7 @@ def draw_bandwidth(points: Sequence[LoadPoint], dram: Channels, chip: gs.GPU) ->
     ax = figure.new_axes(None, 9.5, 5.0)
     kib = LINE_BYTES / 1024 / chip.sms  # of a load, per SM
     flights = np.linspace(1e-3, 1.05 * max(p.flights for p in points), 500)
-    law = [dram.gbs(min(dram.lines_per_cycle, n / dram.latency)) for n in flights]
+    law = [dram.gbs(dram.knee(n)) for n in flights]
     queued = [dram.gbs(dram.queued(n)) for n in flights]
     ax.plot(
         flights * kib,

@@ -38,6 +38,7 @@ SMS = 2  # of the slice: every SM has its share of the DRAM and of the block sch
 THREADS, QUICK_THREADS = (64, 256, 1024), (64, 256)
 LOADS, QUICK_LOADS = (1, 4, 16), (1, 16)
 SHARED, QUICK_SHARED = (0, 1 / 5, 1 / 3), (0, 1 / 3)  # of an SM's shared memory, for a block
+QUEUES = 0.35  # of the time, where two limits are the same: then blocks wait for each other
 WAVES = 16  # of one element per thread at full occupancy: what every kernel reads
 
 
@@ -105,7 +106,7 @@ class OccupancyRun:
         """Least time by each of the three limits."""
         chip, blocks = self.chip, self.kernel.blocks
         nbytes = 4 * blocks * self.shape.threads * self.shape.loads
-        first = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) / chip.sm_clock_hz
+        first = gs.experiment.ends_s(chip)
         waves = gs.analytic.waves(blocks, self.kernel.blocks_per_sm, chip.sms).count
         return {
             "DRAM": (nbytes / gs.analytic.roofs(chip).memory["DRAM"] + first) * 1e6,
@@ -117,6 +118,17 @@ class OccupancyRun:
     def limiter(self) -> str:
         """The limit that takes longest."""
         return max(self.limits_us, key=lambda limit: self.limits_us[limit])
+
+    @property
+    def placed(self) -> float:
+        """Blocks on an SM that the block scheduler places before the first one ends."""
+        return self.lone_us / (self.chip.sms * self.chip.dispatch_interval_fs / FS_PER_S * 1e6)
+
+    @property
+    def queues(self) -> float:
+        """Share of the time that blocks may wait for each other: more where a second limit is close to the first."""
+        *_, second, first = sorted(self.limits_us.values())
+        return QUEUES * second / first
 
     @property
     def filled(self) -> float:
@@ -211,6 +223,11 @@ def compared(runs: Sequence[OccupancyRun]) -> gs.Comparison:
                 for r in runs
                 if r.limiter == "block scheduler"
             },
+            explained_up_to={
+                r.shape.label: gs.experiment.reach(r.shape.occupancy.blocks_per_sm, r.placed - 1)
+                for r in runs
+                if r.limiter == "block scheduler"
+            },
         )
         + gs.compare(
             *([100 * r.kernel.theoretical_occupancy for r in runs], achieved),
@@ -218,6 +235,9 @@ def compared(runs: Sequence[OccupancyRun]) -> gs.Comparison:
             quantity="achieved occupancy (%)",
             labels=labels,
             explain={r.shape.label: f"{taken[r.shape.label]}, by warps {r.present:.0%} of that" for r in runs},
+            explained_up_to={
+                r.shape.label: gs.experiment.reach(r.kernel.theoretical_occupancy, r.littles_occupancy) for r in runs
+            },
             assumes="slots are never empty",
         )
         + gs.compare(
@@ -226,6 +246,7 @@ def compared(runs: Sequence[OccupancyRun]) -> gs.Comparison:
             quantity="achieved occupancy (%)",
             labels=[r.shape.label for r in free],
             explain={r.shape.label: among[r.shape.label] for r in free},
+            explained_up_to={r.shape.label: r.queues for r in free},
             assumes="blocks do not wait for the DRAM",
         )
         + gs.compare(
@@ -238,6 +259,7 @@ def compared(runs: Sequence[OccupancyRun]) -> gs.Comparison:
                 f"{r.kernel.dram_utilization:.0%}"
                 for r in runs
             },
+            explained_up_to={r.shape.label: r.queues for r in runs},
             assumes="blocks do not disturb each other",
         )
     )

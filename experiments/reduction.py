@@ -8,10 +8,10 @@ adds two values while it loads: half of the threads, which only loaded, vanish. 
 once: the tree is a small part of the work, and loads that do not wait for each other keep DRAM busy.
 
 Only (7) is limited by DRAM, as the formula assumes. The table says what limits the others: the busiest part, which is
-that of the scheduler with the first warp of each block, for that warp works longest; and waiting. Where nothing waits,
-on a chip with the same rates and next to no latencies, the busiest part is all that remains. Passes in shared memory
-and barriers follow from the tree: log2(threads) steps of two loads and a store for each active warp, in (2) times its
-conflicts. As many passes are saved from (1) to (2) by fewer warps as conflicts cost.
+that of the scheduler with the first warp of each block, for that warp works longest; and waiting. Where nothing waits
+and no other part is in the way, on a chip made for that, the busiest part is all that twice the values take. Passes in
+shared memory and barriers follow from the tree: log2(threads) steps of two loads and a store for each active warp, in
+(2) times its conflicts. As many passes are saved from (1) to (2) by fewer warps as conflicts cost.
 
     gpusim-des experiment reduction --gpu h100-sxm --out out
 """
@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gpusim_des as gs
-from gpusim_des.timing.hbm import MIX_WINDOW
-from gpusim_des.trace import LINE_BYTES, OpClass
+from gpusim_des.trace import OpClass
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +36,7 @@ GPU = "h100-sxm"
 SMS = 2
 N, QUICK_N = 1 << 20, 1 << 18
 THREADS, REGISTERS = 256, 32
-ENDS = 0.12  # of the time: warps of a block that are few at the end of its tree leave the busiest part idle
+QUEUES = 0.3  # of the time: blocks among others take longer than alone, and part of a wave waits for the rest
 TREE = (128, 64)
 """Steps of a block before the last warp."""
 LAST = (32, 16, 8, 4, 2, 1)
@@ -197,18 +196,6 @@ VARIANTS = {
     "7 many values per thread": (many_each, 0),
 }
 """Kernel, and values that each thread loads; 0: as many as there are for the blocks that fit at once."""
-WAITS = {
-    "long_scoreboard": "for values from DRAM",
-    "barrier": "at barriers",
-    "branch_resolving": "for branches",
-    "short_scoreboard": "for shared memory",
-    "mio_throttle": "for the load/store unit",
-    "math_pipe_throttle": "for an arithmetic pipe",
-    "not_selected": "for an issue slot",
-    "wait": "for the instruction before",
-    "no_instruction": "for their block to start",
-}
-"""What warps wait for, by the stall's name."""
 
 
 @dataclass(frozen=True)
@@ -229,8 +216,12 @@ class ReductionPoint:
     """What the busiest part takes."""
     limiter: str
     nbytes: int
-    calm_s: float
-    """Time where nothing waits."""
+    alone_formula_s: float
+    """What the busiest part takes longer for twice the values where it is the only limit."""
+    alone_s: float
+    """What that takes longer, simulated."""
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
 
     @property
     def gbs(self) -> float:
@@ -278,26 +269,21 @@ def run(chip: gs.GPU, name: str, n: int) -> tuple[gs.Launch, gs.KernelTiming]:
     return launch, dev.simulate(caches="off", detail="kernel").kernels[0]
 
 
+def alone_s(chip: gs.GPU, name: str, n: int) -> float:
+    """Seconds of a block that is alone and adds up `n` values."""
+    arguments = (np.zeros(n, np.float32), np.zeros(1, np.float32))
+    kernel, per_thread = VARIANTS[name]
+    return gs.experiment.alone_s(chip, kernel, THREADS, *arguments, *(() if per_thread else (n,)), registers=REGISTERS)
+
+
 def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
-    """Count, simulate as it is and where nothing waits, and ask the formulas."""
+    """Count, simulate as it is and where nothing else limits, and ask the formulas."""
     launch, kernel = run(chip, name, n)
-    _, calm = run(gs.experiment.without_waits(chip), name, n)
-    counters, blocks = launch.counters, launch.config.blocks
-    # Every first warp of a block works longest, and all of them are on the first scheduler of their SM.
-    first = [warp.stream for warp in launch.trace.block(0)[:: chip.sub_partitions]]
-    busiest = {op.label: blocks * chip.sub_partitions * sum(s.count([op]) for s in first) for op in OpClass}
-    # A block writes its sum. Where its threads read a value or two, DRAM has always turned between reads and writes.
-    written = blocks * chip.dram_granule_bytes
-    often = 4 * n <= MIX_WINDOW * LINE_BYTES * blocks
-    limits = gs.analytic.roofline(
-        chip,
-        instructions=busiest,
-        load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
-        dram_bytes=4 * n + written,
-        kind="mixed" if often else "read",
-    )
+    limits, blocks = busiest(chip, launch, n), launch.config.blocks
+    counters, chip_alone = launch.counters, gs.experiment.limited_by(chip, limits.limiter)
+    shorter, longer = (run(chip_alone, name, size) for size in (n // 2, n))
     dram_s = 4 * n / gs.analytic.roofs(chip).memory["DRAM"]
-    once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
+    once = gs.experiment.ends_s(chip)
     return ReductionPoint(
         name,
         counters.barriers / blocks,
@@ -308,17 +294,31 @@ def measure(chip: gs.GPU, name: str, n: int) -> ReductionPoint:
         limits.seconds,
         limits.limiter,
         4 * n,
-        calm.seconds,
+        busiest(chip_alone, longer[0], n).seconds - busiest(chip_alone, shorter[0], n // 2).seconds,
+        longer[1].seconds - shorter[1].seconds,
+        gs.analytic.waves(blocks, kernel.blocks_per_sm, chip.sms).count * alone_s(chip, name, n // blocks),
+    )
+
+
+def busiest(chip: gs.GPU, launch: gs.Launch, n: int) -> gs.analytic.Roofline:
+    """What each part takes for `n` values; reads and a sum for each block."""
+    counters, blocks = launch.counters, launch.config.blocks
+    # Every first warp of a block works longest, and all of them are on the first scheduler of their SM.
+    first = [warp.stream for warp in launch.trace.block(0)[:: chip.sub_partitions]]
+    most = {op.label: blocks * chip.sub_partitions * sum(s.count([op]) for s in first) for op in OpClass}
+    return gs.analytic.roofline(
+        chip,
+        instructions=most,
+        load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
+        dram_bytes=4 * n + blocks * chip.dram_granule_bytes,
+        kind="read",
     )
 
 
 def explanation(p: ReductionPoint) -> str:
     """What limits a kernel: its busiest part, and the two longest waits."""
-    k = p.kernel
-    shares = {state: k.stalls[state] / k.resident_warp_cycles for state in WAITS}
-    most = sorted(shares, key=lambda state: -shares[state])[:2]
-    waits = " and ".join(f"{WAITS[state]} ({shares[state]:.0%})" for state in most)
-    return f"busiest: {p.limiter}, {p.least_s / k.seconds:.0%} of the time; warps wait {waits}"
+    busy = p.least_s / p.kernel.seconds
+    return f"busiest: {p.limiter}, {busy:.0%} of the time; {gs.experiment.waits(p.kernel)}"
 
 
 def compared(points: Sequence[ReductionPoint]) -> gs.Comparison:
@@ -346,15 +346,17 @@ def compared(points: Sequence[ReductionPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=labels,
             explain=why,
+            explained_up_to={
+                p.name: gs.experiment.reach(p.dram_s, max(p.least_s, p.latency_s), QUEUES) for p in points
+            },
             assumes="DRAM is the limit and always busy",
         )
         + gs.compare(
-            *([p.least_s * 1e6 for p in points], [p.calm_s * 1e6 for p in points]),
-            name="busiest part, where nothing waits",
-            quantity="time (µs)",
+            *([p.alone_formula_s * 1e6 for p in points], [p.alone_s * 1e6 for p in points]),
+            name="busiest part, where nothing else limits",
+            quantity="what twice the values take longer (µs)",
             labels=labels,
-            tolerance=ENDS,
-            assumes="the same rates and next to no latencies",
+            assumes="next to no latencies, and other parts far from busy",
         )
     )
 

@@ -9,8 +9,8 @@ The roof is a bound, and it takes for granted that nothing else is in the way. M
 and writes get less of the DRAM than reads; loads, addresses, loops and barriers take issue slots and load/store cycles.
 A roofline with a ceiling for every part of the chip is closer. What is left is waiting, most of it for global memory:
 for the first load, for tiles behind a barrier, and, in the longest polynomial, because the greedy scheduler lets the
-youngest warps fall behind, so that nobody hides the loads of the next ones. On a chip with the same rates, next to no
-latencies and a scheduler that takes turns, all kernels are at their roofline but for a few percent.
+youngest warps fall behind, so that nobody hides the loads of the next ones. On a chip with next to no latencies and a
+scheduler that takes turns, where other parts are far from busy, twice the work takes longer by what the roofline says.
 
     gpusim-des experiment roofline --gpu h100-sxm --out out
 """
@@ -38,7 +38,7 @@ MATRIX, QUICK_MATRIX = 128, 64  # rows and columns of the products
 STRIDE = 8  # elements: a sector for each
 LOADS = 16  # of a thread that sums up
 TILE = 16
-ENDS = 0.12  # of the time: parts take turns while the first blocks start and the last ones end
+QUEUES = 0.5  # of the time: blocks among others take longer than alone
 
 
 @gs.kernel
@@ -131,8 +131,9 @@ class Case:
     scalars: tuple[int, ...] = ()
 
 
-def cases(n: int, m: int) -> list[Case]:
-    """Ten kernels: `n` threads on vectors, and products of m × m matrices."""
+def cases(n: int, m: int, times: int = 1) -> list[Case]:
+    """Ten kernels: `n` threads on vectors, and products with m × m matrices; `times` as many elements and rows."""
+    n, rows = times * n, times * m
     rng = np.random.default_rng(0)
 
     def fresh(size: int, dtype: Any = np.float32) -> Any:
@@ -140,7 +141,7 @@ def cases(n: int, m: int) -> list[Case]:
 
     a, b, wide = fresh(n), fresh(n), (fresh(n * STRIDE), fresh(n * STRIDE))
     many, edges, doubles = fresh(n), fresh(n + 2), fresh(n // 4, np.float64)
-    left, right = fresh(m * m).reshape(m, m), fresh(m * m).reshape(m, m)
+    left, right = fresh(rows * m).reshape(rows, m), fresh(m * m).reshape(m, m)
     product = (left @ right).ravel()
     strided = np.zeros(n * STRIDE, np.float32)
     strided[::STRIDE] = 2 * wide[0][::STRIDE] + wide[1][::STRIDE]
@@ -169,31 +170,11 @@ def cases(n: int, m: int) -> list[Case]:
             kind="read",
         ),
     ]
-    for degree, size in ((8, n), (32, n), (256, n // 4)):
-        found.append(
-            Case(
-                f"polynomial, degree {degree}",
-                polynomial(degree),
-                size // THREADS,
-                THREADS,
-                (a[:size],),
-                horner_by_numpy(a[:size], degree),
-                degree * 64 / (2 * 128),
-            )
-        )
-    found.append(
-        Case(
-            "polynomial, degree 128, fp64",
-            polynomial(128, np.float64),
-            blocks // 4,
-            THREADS,
-            (doubles,),
-            horner_by_numpy(doubles, 128),
-            128 * 64 / (2 * 256),
-            compute="fp64",
-        )
-    )
-    grid = (m // 32, m // 8), (32, 8)
+    for degree, x, compute in ((8, a, "fp32"), (32, a, "fp32"), (256, a[: n // 4], "fp32"), (128, doubles, "fp64")):
+        name = f"polynomial, degree {degree}" + f", {compute}" * (compute == "fp64")
+        work = polynomial(degree, x.dtype.type), len(x) // THREADS, THREADS, (x,), horner_by_numpy(x, degree)
+        found.append(Case(name, *work, degree * 64 / (2 * 32 * x.itemsize), compute))
+    grid = (m // 32, rows // 8), (32, 8)
     # A step of a warp: one element of A, 32 of B.
     found.append(
         Case(
@@ -207,7 +188,7 @@ def cases(n: int, m: int) -> list[Case]:
             scalars=(m,),
         )
     )
-    grid = (m // TILE, m // TILE), (TILE, TILE)
+    grid = (m // TILE, rows // TILE), (TILE, TILE)
     # A warp is two rows of a tile: four sectors of each factor for TILE steps.
     found.append(
         Case(
@@ -239,9 +220,23 @@ class RooflineRun:
     intensity: float
     operations: int
     kernel: gs.KernelTiming
-    calm: gs.KernelTiming
-    """The same where nothing waits."""
+    alone_formula_s: float
+    """What the busiest part takes longer for twice the work where it is the only limit."""
+    alone_s: float
+    """What that takes longer, simulated."""
     parts: gs.analytic.Roofline
+    reading_s: float
+    """What the busiest part would take if DRAM were as fast for reads and writes mixed as for reads."""
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
+
+    def reach(self, per_second: float) -> float:
+        """How far the explanation of another speed than `per_second` goes."""
+        slowest, fastest = (
+            self.operations / (1 + QUEUES) / max(self.parts.seconds, self.latency_s),
+            self.operations / self.reading_s,
+        )
+        return gs.experiment.reach(per_second, fastest if self.per_second > per_second else slowest)
 
     @property
     def per_second(self) -> float:
@@ -261,40 +256,44 @@ def run(chip: gs.GPU, case: Case) -> tuple[gs.Launch, gs.KernelTiming]:
     return launch, dev.simulate(caches="off", detail="kernel").kernels[0]
 
 
-def measure(chip: gs.GPU, case: Case) -> RooflineRun:
-    """Count, simulate as it is and where nothing waits, and ask the formulas."""
-    launch, kernel = run(chip, case)
-    _, calm = run(gs.experiment.without_waits(chip), case)
-    counters = launch.counters
-    parts = gs.analytic.roofline(
+def parts(chip: gs.GPU, launch: gs.Launch, dram_bytes: int, kind: Traffic) -> gs.analytic.Roofline:
+    """What each part takes; `dram_bytes` are whole granules, of 64 bytes on some chips."""
+    return gs.analytic.roofline(
         chip,
-        instructions=counters.instruction_mix,
-        load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
-        dram_bytes=kernel.dram_bytes,  # whole granules, of 64 bytes on some chips
-        kind=case.kind,
+        instructions=launch.counters.instruction_mix,
+        load_store_cycles=sum(counts.wavefronts for counts in launch.counters.accesses.values()),
+        dram_bytes=dram_bytes,
+        kind=kind,
+    )
+
+
+def measure(chip: gs.GPU, case: Case, twice: Case) -> RooflineRun:
+    """Count, simulate as it is and where nothing else limits, there with twice the work, too; and ask the formulas."""
+    launch, kernel = run(chip, case)
+    busiest = parts(chip, launch, kernel.dram_bytes, case.kind)
+    alone, found = gs.experiment.limited_by(chip, busiest.limiter), []
+    for some in (case, twice):
+        once, timing = run(alone, some)
+        found.append((parts(alone, once, timing.dram_bytes, case.kind).seconds, timing.seconds))
+    formula_more, more = (b - a for a, b in zip(*found, strict=True))
+    lone_s = gs.experiment.alone_s(
+        chip, case.kernel, case.block, *case.inputs, np.zeros_like(case.expected), *case.scalars, registers=32
     )
     return RooflineRun(
         case,
-        gs.analytic.intensity(counters, case.compute),
-        gs.analytic.counted_operations(counters, case.compute),
+        gs.analytic.intensity(launch.counters, case.compute),
+        gs.analytic.counted_operations(launch.counters, case.compute),
         kernel,
-        calm,
-        parts,
+        formula_more,
+        more,
+        busiest,
+        parts(chip, launch, kernel.dram_bytes, "read").seconds,
+        gs.analytic.waves(kernel.blocks, kernel.blocks_per_sm, chip.sms).count * lone_s,
     )
 
 
-WAITS = {
-    "long_scoreboard": "for global memory",
-    "short_scoreboard": "for shared memory",
-    "barrier": "at barriers",
-    "wait": "for the result of the instruction before",
-    "branch_resolving": "for branches",
-    "mio_throttle": "for the load/store unit",
-    "lg_throttle": "for the load/store unit",
-    "no_instruction": "for their block to start",
-    "drain": "for their last stores",
-}
-"""Stalls during which a warp cannot use the busiest part, whatever that is."""
+CANNOT_HELP = ("math_pipe_throttle", "not_selected")
+"""Stalls that come from the queue in front of a pipe or of the issue slots."""
 
 
 def explanation(r: RooflineRun) -> str:
@@ -303,11 +302,8 @@ def explanation(r: RooflineRun) -> str:
     if k.seconds < r.parts.seconds:
         while_busy = k.dram_bytes_per_second / (k.dram_peak_bytes_per_s * k.dram_utilization)
         return f"reads and writes come in long rows: while it is busy, the DRAM reaches {while_busy:.0%} of its peak"
-    stall = max(WAITS, key=lambda name: k.stalls[name])
-    share = k.stalls[stall] / k.resident_warp_cycles
     return (
-        f"{r.parts.limiter} busy {r.parts.seconds / k.seconds:.0%} of the time; warps are {share:.0%} of theirs "
-        f"waiting {WAITS[stall]}"
+        f"{r.parts.limiter} busy {r.parts.seconds / k.seconds:.0%} of the time; {gs.experiment.waits(k, CANNOT_HELP)}"
     )
 
 
@@ -342,6 +338,7 @@ def compared(runs: Sequence[RooflineRun], chip: gs.GPU) -> gs.Comparison:
             quantity="operations (GFLOP/s)",
             labels=labels,
             explain={r.case.name: below_the_roof(r, chip) for r in runs},
+            explained_up_to={r.case.name: r.reach(roofs.attainable(r.intensity, r.case.compute)) for r in runs},
             assumes="nothing but reading from DRAM and arithmetic",
         )
         + gs.compare(
@@ -351,16 +348,15 @@ def compared(runs: Sequence[RooflineRun], chip: gs.GPU) -> gs.Comparison:
             quantity="operations (GFLOP/s)",
             labels=labels,
             explain={r.case.name: explanation(r) for r in runs},
+            explained_up_to={r.case.name: r.reach(r.operations / r.parts.seconds) for r in runs},
             assumes="the busiest part never waits",
         )
         + gs.compare(
-            [r.operations / r.parts.seconds / 1e9 for r in runs],
-            [r.operations / r.calm.seconds / 1e9 for r in runs],
-            name="busiest of all parts, where nothing waits",
-            quantity="operations (GFLOP/s)",
+            *([r.alone_formula_s * 1e6 for r in runs], [r.alone_s * 1e6 for r in runs]),
+            name="busiest part, where nothing else limits",
+            quantity="what twice the work takes longer (µs)",
             labels=labels,
-            tolerance=ENDS,
-            assumes="the same rates and next to no latencies",
+            assumes="next to no latencies, and other parts far from busy",
         )
     )
 
@@ -369,11 +365,12 @@ def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tup
     whole = gs.load_gpu(gpu)
     chip = whole.slice(sms=min(SMS, whole.sms))
     known = gs.analytic.roofs(chip).compute
-    wanted = cases(QUICK_N, QUICK_MATRIX) if quick else cases(N, MATRIX)
+    size = (QUICK_N, QUICK_MATRIX) if quick else (N, MATRIX)
+    wanted, twice = cases(*size), cases(*size, times=2)
     for case in wanted:
         if case.compute not in known:
             print(f"left out: {case.name}: {chip.title} has no {case.compute} pipe")
-    runs = [measure(chip, case) for case in wanted if case.compute in known]
+    runs = [measure(chip, *pair) for pair in zip(wanted, twice, strict=True) if pair[0].compute in known]
     table = compared(runs, chip)
     print(f"{chip.title}\n{table}")
     if out is not None:

@@ -41,6 +41,8 @@ SERIAL_CHAIN = 250  # and of the only block in the serial part
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 READS = 16  # elements of a thread that reads memory
 US = 1e6 / FS_PER_S
+QUEUES = 0.05  # of the speed-up: where DRAM is nearly full, loads queue
+LAST_WRITES = 0.05  # of the serial part
 
 
 def chain(length: int) -> gs.ThreadKernel:
@@ -153,6 +155,7 @@ def strong(chip: gs.GPU, numbers: Sequence[int], uneven: Sequence[int]) -> tuple
         quantity="serial fraction, fitted to the speed-ups",
         labels=[f"1 to {even[-1].sms} SMs"],
         explain="the last writes of the parallel part are serial, too",
+        explained_up_to=LAST_WRITES,
         assumes="Amdahl's law",
     )
 
@@ -174,7 +177,7 @@ def reading(chip: gs.GPU, numbers: Sequence[int]) -> list[Speedup]:
     runs = [memory(part, sms, blocks) for sms in numbers]
     one = runs[0].us
     # Start of the first blocks, first latency, end of the last ones: no number of SMs shortens them.
-    edges = (part.block_start_cycles + part.dram_latency_cycles + part.block_end_cycles) / part.sm_clock_hz * 1e6
+    edges = gs.experiment.ends_s(part) * 1e6
     dram = 4 * blocks * READERS * READS / gs.analytic.roofs(part).memory["DRAM"] * 1e6
     found = []
     for run in runs:
@@ -201,6 +204,10 @@ def compared(points: Sequence[Speedup]) -> gs.Comparison:
                 explain={
                     f"{p.sms} SM{'s' * (p.sms > 1)}": why.format(dram=f"{p.dram_utilization:.0%}") for p in chosen
                 },
+                explained_up_to={
+                    f"{p.sms} SM{'s' * (p.sms > 1)}": -QUEUES if better else gs.experiment.reach(p.formula, p.better)
+                    for p in chosen
+                },
                 assumes=assumes,
             )
         ]
@@ -222,7 +229,9 @@ def compared(points: Sequence[Speedup]) -> gs.Comparison:
 
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[Speedup], gs.Comparison]:
     chip = gs.load_gpu(gpu)
-    numbers = [n for n in (QUICK_SMS if quick else SMS) if n <= chip.sms] or [1]
+    if chip.sms == 1:
+        raise ValueError(f"{chip.name} has 1 SM: scaling needs at least 2, take another GPU")
+    numbers = [n for n in (QUICK_SMS if quick else SMS) if n <= chip.sms]
     if len(numbers) == 1:
         numbers = sorted({1, chip.sms})
     uneven = [n for n in (QUICK_UNEVEN if quick else UNEVEN) if n < numbers[-1]]

@@ -17,7 +17,7 @@ SM starts its next tile when one of two has ended, so that waves overlap, and in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +37,6 @@ TILE_M, TILE_N, DEPTH = 16, 32, 32  # rows and columns of a tile, and the inner 
 SIZES = (16, 32, 33, 48, 64, 65, 80, 81, 96, 97, 112, 113, 128, 129, 144)  # rows and columns of the result
 QUICK_SIZES = (32, 33, 64, 65, 96)
 TWO_PER_SM, QUICK_TWO_PER_SM = (32, 64, 65, 96, 128), (32, 64, 65)  # sizes with two blocks on an SM
-NOT_EQUAL = 0.05  # of the time: tiles at the edge load less, and the first ones find no queues
 US_PER_FS = 1e6 / FS_PER_S
 
 
@@ -69,6 +68,8 @@ class TilePoint:
     us: float
     tile_us: float
     """Time of a tile in this run, mean."""
+    spread_us: tuple[float, float]
+    """Of the fastest tile and the slowest one."""
 
     @property
     def label(self) -> str:
@@ -98,17 +99,24 @@ def measure(chip: gs.GPU, n: int, blocks_per_sm: int) -> TilePoint:
         *(n, n), tile_m=TILE_M, tile_n=TILE_N, sms=chip.sms, blocks_per_sm=sim.kernels[0].blocks_per_sm
     )
     spans = sim.timeline.blocks
-    tile_us = sum(span.end_fs - span.start_fs for span in spans) / len(spans) * US_PER_FS
-    return TilePoint(n, sim.kernels[0].blocks_per_sm, quantization, sim.kernels[0].seconds * 1e6, tile_us)
+    each = [(span.end_fs - span.start_fs) * US_PER_FS for span in spans]
+    return TilePoint(
+        n,
+        sim.kernels[0].blocks_per_sm,
+        quantization,
+        sim.kernels[0].seconds * 1e6,
+        sum(each) / len(each),
+        (min(each), max(each)),
+    )
 
 
 def times(
     points: Sequence[TilePoint],
     formula: Sequence[float],
     name: str,
-    explain: Any,
     assumes: str,
-    tolerance: float = 0.02,
+    explain: Mapping[str, str] | None = None,
+    explained_up_to: Mapping[str, float] | None = None,
 ) -> gs.Comparison:
     """Compare times."""
     return gs.compare(
@@ -117,9 +125,9 @@ def times(
         name=name,
         quantity="time (µs)",
         labels=[p.label for p in points],
-        explain=explain,
+        explain=explain or {},
+        explained_up_to=explained_up_to,
         assumes=assumes,
-        tolerance=tolerance,
     )
 
 
@@ -134,30 +142,52 @@ def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tup
     handed = [
         ((p.quantization.waves.tail_blocks or chip.sms) - 1) * chip.dispatch_interval_fs * US_PER_FS for p in points
     ]
+    # At most, tiles of a wave load one after the other.
+    queued_us = 4 * chip.sms * (TILE_M + TILE_N) * DEPTH / gs.analytic.roofs(chip).memory["DRAM"] * 1e6
+    most = [
+        p.quantization.waves.count * (tile_us + queued_us) + more + writes_us
+        for p, more in zip(points, handed, strict=True)
+    ]
+    plain = [p.quantization.waves.count * tile_us for p in points]
+    full = [us + more + writes_us for us, more in zip(plain, handed, strict=True)]
+
+    def up_to(formula: Sequence[float]) -> dict[str, float]:
+        return {p.label: gs.experiment.reach(f, us, 0) for p, f, us in zip(points, formula, most, strict=True)}
+
     table = times(
         points,
-        [p.quantization.waves.count * tile_us for p in points],
+        plain,
         "waves × time of a tile",
+        "one block fills an SM",
         {
             p.label: "tiles are handed out one by one, the last results must be written, and a tile takes "
             f"{p.tile_us:.3f} µs among others, {tile_us:.3f} alone"
             for p in points
         },
-        "one block fills an SM",
+        up_to(plain),
     ) + times(
         points,
-        [p.quantization.waves.count * tile_us + more + writes_us for p, more in zip(points, handed, strict=True)],
+        full,
         "the same, and handing out and the last writes",
-        {p.label: f"a tile takes {p.tile_us:.3f} µs among others, {tile_us:.3f} alone: loads queue" for p in points},
         "one block fills an SM",
+        {p.label: f"a tile takes {p.tile_us:.3f} µs among others, {tile_us:.3f} alone: loads queue" for p in points},
+        up_to(full),
     )
+    among = [p.quantization.waves.count * p.tile_us + m + writes_us for p, m in zip(points, handed, strict=True)]
     table += times(
         points,
-        [p.quantization.waves.count * p.tile_us + m + writes_us for p, m in zip(points, handed, strict=True)],
+        among,
         "the same with the time of a tile among others",
-        "",
         "one block fills an SM, and all tiles take as long",
-        NOT_EQUAL,
+        {
+            p.label: "tiles at the edge load less, and the first ones find no queues: "
+            f"{p.spread_us[0]:.3f} to {p.spread_us[1]:.3f} µs"
+            for p in points
+        },
+        {
+            p.label: gs.experiment.reach(p.tile_us, p.spread_us[p.us > us], 0.03)
+            for p, us in zip(points, among, strict=True)
+        },
     )
     shared = [measure(chip, n, 2) for n in (QUICK_TWO_PER_SM if quick else TWO_PER_SM)]
     if all(p.blocks_per_sm == 2 for p in shared):
@@ -180,18 +210,23 @@ def two_per_sm(chip: gs.GPU, points: Sequence[TilePoint], tile_us: float) -> gs.
         if p.quantization.tiles <= chip.sms:
             slower[p.label] = "the last results must be written, for each tile has an SM of its own"
             overlap[p.label] = "each tile has an SM of its own"
+    # Each formula bounds what the other one leaves out: tiles among others are slower than a lone one, and waves
+    # overlap by no more than that.
+    waves = [p.quantization.waves.count for p in points]
     return times(
         points,
-        [p.quantization.waves.count * tile_us for p in points],
+        [n * tile_us for n in waves],
         "waves × time of a lone tile, two blocks per SM",
-        slower,
         "blocks of an SM do not disturb each other",
+        slower,
+        {p.label: gs.experiment.reach(tile_us, full) for p in points},
     ) + times(
         points,
-        [p.quantization.waves.count * full for p in points],
+        [n * full for n in waves],
         "waves × time of a full wave, two blocks per SM",
-        overlap,
         "waves that start and end together",
+        overlap,
+        {p.label: gs.experiment.reach(full, tile_us) for p in points},
     )
 
 

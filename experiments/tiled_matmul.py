@@ -154,34 +154,15 @@ class Variant(NamedTuple):
     """Threads that each loaded element serves."""
 
 
-def with_tile(name: str, kernel: gs.ThreadKernel, tile: int) -> Variant:
-    return Variant(name, kernel, (tile, tile), tile)
-
-
 VARIANTS = (
     Variant("naive", naive, (32, 8)),
     Variant("naive, unrolled by 4", unrolled, (32, 8)),
-    *(with_tile(f"T = {tile}", tiled(tile), tile) for tile in (8, 16, 32)),
-    with_tile("T = 32, padded", tiled(32, padding=1), 32),
-    with_tile("T = 32, double-buffered", double_buffered(32), 32),
-    with_tile("T = 32, B transposed", transposed(32), 32),
-    with_tile("T = 32, B transposed, padded", transposed(32, padding=1), 32),
+    *(Variant(f"T = {tile}", tiled(tile), (tile, tile), tile) for tile in (8, 16, 32)),
+    Variant("T = 32, padded", tiled(32, padding=1), (32, 32), 32),
+    Variant("T = 32, double-buffered", double_buffered(32), (32, 32), 32),
+    Variant("T = 32, B transposed", transposed(32), (32, 32), 32),
+    Variant("T = 32, B transposed, padded", transposed(32, padding=1), (32, 32), 32),
 )
-
-WAITS = {
-    "long_scoreboard": "for values from global memory",
-    "short_scoreboard": "for values from shared memory",
-    "barrier": "at barriers, for the slowest warp of the block",
-    "mio_throttle": "for room in the queue of the load/store unit",
-    "lg_throttle": "for room in the queue of the load/store unit",
-    "math_pipe_throttle": "for an arithmetic pipe",
-    "not_selected": "for their turn",
-    "wait": "for the result of the instruction before",
-    "branch_resolving": "for branches",
-    "no_instruction": "for their block to start",
-    "drain": "for their last stores",
-}
-"""What warps wait for, by the stall's name."""
 
 PIPE_WAITS = frozenset({"math_pipe_throttle", "not_selected"})
 OWN_WAITS = {
@@ -207,6 +188,8 @@ class MatmulPoint:
     """Passes of an access to shared memory, mean; 0 without any."""
     kernel: gs.KernelTiming
     roofline: gs.analytic.Roofline
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
     flops: int
 
     @property
@@ -230,8 +213,9 @@ class MatmulPoint:
         return self.flops / self.kernel.seconds / 1e9
 
 
-def measure(variant: Variant, chip: gs.GPU, n: int, caches: Caches, engine: Engine) -> MatmulPoint:
-    """Run one variant, simulate it, and check its result."""
+def measure(which: Variant | int, chip: gs.GPU, n: int, caches: Caches, engine: Engine) -> MatmulPoint:
+    """Run one variant, or the one with this number, simulate it, and check its result."""
+    variant = VARIANTS[which] if isinstance(which, int) else which
     print(f"running {variant.name} …", file=sys.stderr, flush=True)
     dev = gs.Device(chip)
     left, right = (np.random.default_rng(seed).random((n, n), dtype=np.float32) for seed in (0, 1))
@@ -244,6 +228,18 @@ def measure(variant: Variant, chip: gs.GPU, n: int, caches: Caches, engine: Engi
     if not np.allclose(dev.to_host(c).reshape(n, n), left @ right, rtol=1e-4):
         raise AssertionError(f"{variant.name}: results differ from NumPy's: this is a bug of the simulator")
     counters = launch.counters
+    lone_s = gs.experiment.alone_s(
+        chip,
+        variant.kernel,
+        variant.block,
+        left.ravel(),
+        right.ravel(),
+        np.zeros(n * n, np.float32),
+        n,
+        caches=caches,
+        warm=True,
+        registers=REGISTERS,
+    )
     # With caches, DRAM has to deliver both factors once; without, every sector.
     beyond_l1 = kernel.stored_sectors + kernel.l2_sectors if kernel.l2_sectors is not None else 0
     roofline = gs.analytic.roofline(
@@ -262,6 +258,7 @@ def measure(variant: Variant, chip: gs.GPU, n: int, caches: Caches, engine: Engi
         counters.bank_conflict_factor if counters.shared_requests else 0.0,
         kernel,
         roofline,
+        gs.analytic.waves(launch.config.blocks, kernel.blocks_per_sm, chip.sms).count * lone_s,
         2 * n**3,
     )
 
@@ -276,13 +273,9 @@ def measure_all(
     # the naive ones, had better not run at the same time.
     numbers = sorted((VARIANTS.index(variant) for variant in variants), key=lambda number: (number % jobs, number))
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        points = pool.map(partial(measure_number, chip=chip, n=n, caches=caches, engine=engine), numbers)
+        points = pool.map(partial(measure, chip=chip, n=n, caches=caches, engine=engine), numbers)
         by_number = dict(zip(numbers, points, strict=True))
         return [by_number[number] for number in sorted(numbers)]
-
-
-def measure_number(number: int, **how: Any) -> MatmulPoint:
-    return measure(VARIANTS[number], **how)
 
 
 def fitting(chip: gs.GPU, n: int) -> list[Variant]:
@@ -297,21 +290,12 @@ def fitting(chip: gs.GPU, n: int) -> list[Variant]:
 
 
 def print_table(points: Sequence[MatmulPoint]) -> None:
-    print(
-        f"{'':<29}{'elements loaded':^27}{'sectors':>12}{'L1':>6}{'passes per':>12}{'time (µs)':^21}{'simulated /':>12}"
-    )
-    print(
-        f"{'variant':<29}{'counted':>13}{'2n³ / T':>14}{'counted':>12}{'hits':>6}{'shared acc.':>12}{'simulated':>11}"
-        f"{'roofline':>10}{'roofline':>12}{'GFLOP/s':>9}  {'limit':<18}main stall"
-    )
+    """What the comparison does not say."""
+    print(f"{'variant':<29}{'L1 hits':>8}{'passes':>8}{'GFLOP/s':>9}  {'limit':<18}main stall")
     for p in points:
         hits = "-" if p.kernel.l1_hit_rate is None else f"{p.kernel.l1_hit_rate:.0%}"
         passes = f"{p.wavefronts_per_request:.2f}" if p.wavefronts_per_request else "-"
-        print(
-            f"{p.name:<29}{p.loads:13,}{p.formula_loads:14,}{p.sectors:12,}{hits:>6}{passes:>12}"
-            f"{p.kernel.seconds * 1e6:11.1f}{p.roofline.seconds * 1e6:10.1f}{p.ratio:12.2f}{p.gflops:9,.0f}  "
-            f"{p.roofline.limiter:<18}{p.kernel.main_stall}"
-        )
+        print(f"{p.name:<29}{hits:>8}{passes:>8}{p.gflops:9,.0f}  {p.roofline.limiter:<18}{p.kernel.main_stall}")
 
 
 def compared(points: Sequence[MatmulPoint]) -> gs.Comparison:
@@ -332,6 +316,7 @@ def compared(points: Sequence[MatmulPoint]) -> gs.Comparison:
             labels=labels,
             tolerance=0,
             explain={p.name: "the lanes of a warp load the same element of A" for p in points if p.tile == 1},
+            explained_up_to=(4 + 1) / 8 - 1,  # a row of B takes four sectors as in the formula, the element of A one
             assumes="eight elements of a sector are loaded by one warp",
         )
         + gs.compare(
@@ -340,6 +325,11 @@ def compared(points: Sequence[MatmulPoint]) -> gs.Comparison:
             quantity="time (µs)",
             labels=labels,
             explain={p.name: explanation(p) for p in points},
+            explained_up_to={
+                # At most, nothing overlaps: all latencies, and the busiest part's work after them.
+                p.name: gs.experiment.reach(p.roofline.seconds, p.roofline.seconds + p.latency_s)
+                for p in points
+            },
             assumes="the busiest part never waits",
         )
     )
@@ -347,12 +337,7 @@ def compared(points: Sequence[MatmulPoint]) -> gs.Comparison:
 
 def explanation(p: MatmulPoint) -> str:
     """Why the time is not the roofline's: the two longest waits during which the busiest part may stand still."""
-    k, text = p.kernel, f"{p.roofline.limiter} busy {1 / p.ratio:.0%} of the time"
-    idle = {stall: k.stalls[stall] / k.resident_warp_cycles for stall in WAITS if stall not in p.own_waits}
-    reasons = sorted((stall for stall in idle if idle[stall] > 0.04), key=lambda stall: -idle[stall])[:2]
-    if p.ratio < 1.02 or not reasons:
-        return text
-    return f"{text}; warps wait " + " and ".join(f"{WAITS[stall]} ({idle[stall]:.0%})" for stall in reasons)
+    return f"{p.roofline.limiter} busy {1 / p.ratio:.0%} of the time; {gs.experiment.waits(p.kernel, p.own_waits)}"
 
 
 def draw(points: Sequence[MatmulPoint], title: str) -> Axes:

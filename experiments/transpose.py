@@ -8,7 +8,8 @@ all banks, and the transpose is as fast as a copy.
 Time = start and latency + the longer of DRAM (sectors × 32 bytes / bandwidth) and load/store unit (a cycle for a pass).
 It assumes that nothing is moved twice or merged, caches="off", that DRAM is as fast for reads and writes apart as for
 both mixed, that addresses are spread over the channels, and that enough is under way to keep the busiest part busy.
-On a chip with the same rates, next to no latencies and room in every queue that is so, and little else is left.
+On a chip with next to no latencies and room in every queue, where other parts are far from busy, that is so: there a
+larger matrix takes longer by just that.
 With caches the naive kernels come closer: the L2 collects a sector from eight warps, and the L1 keeps what is read.
 
     gpusim-des experiment transpose --gpu h100-sxm --out out
@@ -34,8 +35,8 @@ SMS = 2
 N, QUICK_N = 768, 320
 TILE, ROWS = 32, 8
 REGISTERS = 32
-FAST = 16  # times as fast: DRAM that is no limit
-ENDS = 0.12  # of the time: blocks start and end, and two parts that are about as busy take turns
+BARRIERS = 0.06  # of the time, on load/store units
+QUEUES = 0.45  # of the time: blocks among others take longer than alone
 LOADED_BYTES = 16
 """Of a thread: four loads before its first store."""
 
@@ -106,12 +107,25 @@ class TransposePoint:
     kernel: gs.KernelTiming
     formula_s: float
     """Start and latency, and what the busiest part takes."""
-    least_s: float
-    """What it takes."""
-    calm_s: float
-    """Simulated where nothing waits."""
+    alone_formula_s: float
+    """What the busiest part takes longer for a larger matrix where it is the only limit."""
+    alone_s: float
+    """What that takes longer, simulated; both are 0 with caches."""
     limiter: str
     useful_bytes: int
+    latency_s: float
+    """What the blocks take one after the other in their slots, each as long as one that is alone."""
+    stores_s: float
+    """What the stores take through the store buffers, by Little's law."""
+    cached_s: float
+    """Start and latency, and what the busiest part takes if DRAM only reads each element once; at least `latency_s`."""
+
+    @property
+    def reach(self) -> float:
+        """How far the explanation of another time than the formula's goes."""
+        if self.kernel.seconds < self.formula_s:
+            return gs.experiment.reach(self.formula_s, self.cached_s if self.caches == "on" else self.formula_s)
+        return gs.experiment.reach(self.formula_s, max(self.formula_s, self.latency_s, self.stores_s), QUEUES)
 
     @property
     def label(self) -> str:
@@ -139,30 +153,57 @@ def run(chip: gs.GPU, name: str, n: int, caches: Caches) -> tuple[gs.Launch, gs.
     return launch, dev.simulate(caches=caches, detail="kernel").kernels[0]
 
 
-def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
-    """Count, simulate as it is and where nothing waits, and ask the formulas."""
-    (loaded, stored, passes) = VARIANTS[name][1]
-    launch, kernel = run(chip, name, n, caches)
-    counters = launch.counters
-    tile = [counts for site, counts in counters.accesses.items() if (site.memory, site.operation) == ("shared", "load")]
-    tile_passes = sum(counts.wavefronts for counts in tile) / max(1, sum(counts.requests for counts in tile))
-    # On paper: each of the n² / 32 warp accesses needs its sectors in DRAM and its passes in the load/store unit, where
-    # a column of 32 lines takes (32 + 3) / 4 cycles; then a pass to write the tile and those to read it.
-    accesses = n * n // 32
+def buffered(chip: gs.GPU) -> float:
+    """Bytes per second that full store buffers let through, by Little's law."""
+    return chip.sms * chip.store_buffer_bytes * chip.sm_clock_hz / chip.dram_latency_cycles
+
+
+def alone_s(chip: gs.GPU, name: str, n: int, caches: Caches) -> float:
+    """Seconds of a block that is alone; with caches it finds in the L2 what blocks before it have brought."""
+    arguments = np.zeros(n * n, np.float32), np.zeros(n * n, np.float32), n
+    return gs.experiment.alone_s(
+        chip, VARIANTS[name][0], (TILE, ROWS), *arguments, caches=caches, warm=True, registers=REGISTERS
+    )
+
+
+def parts(chip: gs.GPU, name: str, n: int, launch: gs.Launch) -> gs.analytic.Roofline:
+    """On paper: each of the n² / 32 warp accesses needs its sectors in DRAM and its passes in the load/store unit.
+
+    A column of 32 lines takes (32 + 3) / 4 cycles there; then a pass to write the tile and those to read it.
+    """
+    loaded, stored, passes = VARIANTS[name][1]
+    accesses, granule = n * n // 32, chip.dram_granule_bytes / 32
     cycles = accesses * (sum(max(1, (s + 3) / 4) if s == 32 else 1 for s in (loaded, stored)) + passes + (passes > 0))
-    granule = chip.dram_granule_bytes / 32
     moved = sum(s * granule if s == 32 else s for s in (loaded, stored))
-    limits = gs.analytic.roofline(
+    return gs.analytic.roofline(
         chip,
-        instructions=counters.instruction_mix,
+        instructions=launch.counters.instruction_mix,
         load_store_cycles=cycles,
         dram_bytes=accesses * moved * 32,
         kind="mixed",
     )
-    once = (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / 1e15
-    calm = gs.experiment.without_waits(chip)
-    if limits.limiter != "DRAM":  # nor for rows: all warps would read at one time, and turn their tiles at another
-        calm = calm.replace(dram_bandwidth=FAST * chip.dram_bandwidth_bytes_per_s)
+
+
+def alone(chip: gs.GPU, name: str, n: int, part: str) -> tuple[float, float]:
+    """What a matrix with twice the elements takes longer where `part` is the only limit: formula and simulated."""
+    chip = gs.experiment.limited_by(chip, part)
+    found = []
+    for size in (n, round(2**0.5 * n / TILE) * TILE):
+        launch, kernel = run(chip, name, size, "off")
+        found.append((parts(chip, name, size, launch).seconds, kernel.seconds))
+    return found[1][0] - found[0][0], found[1][1] - found[0][1]
+
+
+def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
+    """Count, simulate as it is and where nothing else limits, and ask the formulas."""
+    launch, kernel = run(chip, name, n, caches)
+    counters, limits, (loaded, stored, passes) = launch.counters, parts(chip, name, n, launch), VARIANTS[name][1]
+    tile = [counts for site, counts in counters.accesses.items() if (site.memory, site.operation) == ("shared", "load")]
+    tile_passes = sum(counts.wavefronts for counts in tile) / max(1, sum(counts.requests for counts in tile))
+    elsewhere_s = max(seconds for part, seconds in limits.ceilings.items() if part != "DRAM")
+    waves = gs.analytic.waves(launch.config.blocks, kernel.blocks_per_sm, chip.sms).count
+    latency_s = waves * alone_s(chip, name, n, caches)
+    once = gs.experiment.ends_s(chip)
     return TransposePoint(
         name,
         caches,
@@ -170,10 +211,12 @@ def measure(chip: gs.GPU, name: str, n: int, caches: Caches) -> TransposePoint:
         (loaded, stored, passes),
         kernel,
         once + limits.seconds,
-        limits.seconds,
-        kernel.seconds if caches == "on" else run(calm, name, n, caches)[1].seconds,
+        *((0.0, 0.0) if caches == "on" else alone(chip, name, n, limits.limiter)),
         limits.limiter,
         2 * 4 * n * n,
+        latency_s,
+        n * n * stored / buffered(chip),
+        max(latency_s, once + 4 * n * n / gs.analytic.roofs(chip).memory["DRAM"], once + elsewhere_s),
     )
 
 
@@ -190,15 +233,16 @@ def explanation(chip: gs.GPU, p: TransposePoint) -> str:
             f"the load/store units are busy {k.load_store_utilization:.0%} of the time: now and then all blocks of an "
             f"SM wait elsewhere, for rows from DRAM, barriers and their start ({share:.0%} of the warps' time)"
         )
-    latency_s, size = chip.dram_latency_cycles * chip.sm_period_fs / 1e15, f"{chip.store_buffer_bytes >> 10} KiB"
+    size = f"{chip.store_buffer_bytes >> 10} KiB"
     if k.main_stall == "lg_throttle":
-        written = chip.sms * chip.store_buffer_bytes / latency_s
+        written = buffered(chip)
         if written > chip.dram_bandwidth_bytes_per_s:
             return f"bursts of stores fill the store buffer of {size} and hold up the loads behind them"
         return (
             f"stores wait for room: {size} of store buffer an SM let {written / 1e9:.0f} GB/s of writes through at "
             f"most, by Little's law, where DRAM moves {chip.dram_bandwidth_bytes_per_s / 1e9:.0f}"
         )
+    latency_s = chip.dram_latency_cycles * chip.sm_period_fs / 1e15
     loads = chip.max_threads_per_sm * LOADED_BYTES / gs.analytic.bytes_needed(chip, latency_s, "mixed")
     return (
         f"DRAM is busy {k.dram_utilization:.0%} of the time: all threads of an SM together load {loads:.1f} times the "
@@ -229,17 +273,23 @@ def compared(chip: gs.GPU, points: Sequence[TransposePoint]) -> gs.Comparison:
         quantity="time (µs)",
         labels=[p.label for p in points],
         explain={p.label: explanation(chip, p) for p in points},
+        explained_up_to={p.label: p.reach for p in points},
         assumes="nothing is moved twice or merged, and the busiest part never waits",
     )
-    calm = gs.compare(
-        *([p.least_s * 1e6 for p in off], [p.calm_s * 1e6 for p in off]),
-        name="max(DRAM, load/store unit), where nothing waits",
-        quantity="time (µs)",
+    only = gs.compare(
+        *([p.alone_formula_s * 1e6 for p in off], [p.alone_s * 1e6 for p in off]),
+        name="busiest part, where nothing else limits",
+        quantity="what twice the elements take longer (µs)",
         labels=[p.label for p in off],
-        tolerance=ENDS,
-        assumes="the same rates and next to no latencies; for the load/store unit, rows that come at once",
+        explain={
+            p.label: "few blocks fit: now and then all of an SM wait at their barriers"
+            for p in off
+            if p.limiter == "load/store units"
+        },
+        explained_up_to=BARRIERS,
+        assumes="next to no latencies, and other parts far from busy",
     )
-    return sum(counts, start=counts.pop(0)) + time + calm
+    return sum(counts, start=counts.pop(0)) + time + only
 
 
 def draw(chip: gs.GPU, points: Sequence[TransposePoint], n: int) -> Axes:

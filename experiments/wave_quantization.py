@@ -70,6 +70,9 @@ def compared(points: Sequence[WavePoint]) -> gs.Comparison:
         quantity="time (µs)",
         labels=labels,
         explain="the block scheduler hands blocks out one by one, and the last writes must arrive",
+        explained_up_to={
+            label: gs.experiment.reach(p.formula_us, p.full_formula_us) for label, p in zip(labels, points, strict=True)
+        },
         assumes="equal blocks that start together",
     ) + gs.compare(
         [p.full_formula_us for p in points],

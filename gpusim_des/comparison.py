@@ -44,6 +44,8 @@ class ComparisonRow:
     """Why a difference beyond the tolerance is right."""
     assumes: str = ""
     """Under which conditions the formula holds."""
+    explained_up_to: float | None = None
+    """Largest difference that the explanation covers, with its sign; None: no bound was stated."""
 
     @property
     def difference(self) -> float:
@@ -59,7 +61,13 @@ class ComparisonRow:
         """Whether the two agree, and if not, whether it is said why."""
         if abs(self.difference) <= self.tolerance:
             return "pass"
-        return "explained" if self.explanation else "unexplained"
+        return "explained" if self.explanation and self.within_bound else "unexplained"
+
+    @property
+    def within_bound(self) -> bool:
+        """Whether the difference lies between 0 and the largest one that the explanation covers."""
+        bound, difference = self.explained_up_to, self.difference
+        return bound is None or (abs(difference) <= abs(bound) and (difference > 0) == (bound > 0))
 
 
 @dataclass(frozen=True)
@@ -152,6 +160,7 @@ def compare(
     labels: Iterable[object] | None = None,
     tolerance: float = 0.02,
     explain: str | Mapping[str, str] = "",
+    explained_up_to: float | Mapping[str, float] | None = None,
     assumes: str = "",
 ) -> Comparison:
     """Set what a formula says beside what was simulated.
@@ -172,6 +181,10 @@ def compare(
     explain
         Why differences beyond the tolerance are right: a text for all, or a text by label. It is shown only where the
         difference is beyond the tolerance.
+    explained_up_to
+        Largest relative difference that the explanation covers, with its sign: 0.5 is up to 50 % above the formula,
+        -0.5 up to 50 % below; beyond it, or on the other side, the row is unexplained. One for all, or one by label;
+        computed where something is known that limits the difference. None: no bound.
     assumes
         Under which conditions the formula holds.
 
@@ -184,8 +197,8 @@ def compare(
     Raises
     ------
     ValueError
-        If the numbers do not match one by one, one is not a number, there are none, a label occurs twice, or an
-        explanation is for a label that is none.
+        If the numbers do not match one by one, one is not a number, there are none, a label occurs twice, an
+        explanation or its bound is for a label that is none, or an explanation by label has no bound where others do.
 
     Examples
     --------
@@ -199,6 +212,15 @@ def compare(
     * 8 warps: the DRAM queues near saturation
     >>> table.verdict, table.worst_difference
     ('explained', -0.25)
+
+    An explanation with a bound cannot hide a mistake:
+
+    >>> print(compare(200, 100, name="Little's law", quantity="bandwidth (GB/s)", labels=["8 warps"],
+    ...               explain="the DRAM queues near saturation", explained_up_to=-0.3))
+    Little's law: bandwidth (GB/s)
+            | formula | simulated | difference
+    8 warps |     200 |       100 |    -50.00% !
+    ! 8 warps: beyond the -30% that are explained: the DRAM queues near saturation
     """
     predicted, measured, names = _matched(formula, simulated, labels)
     if isinstance(tolerance, bool) or not 0 <= tolerance < math.inf:
@@ -207,12 +229,39 @@ def compare(
     unknown = next((label for label in reasons if label not in names), None)
     if unknown is not None:
         raise ValueError(f"explanation for {unknown!r}: there is no such label; labels are {', '.join(names)}")
+    bounds = _bounds(explained_up_to, names, reasons)
     return Comparison(
         tuple(
-            ComparisonRow(name, quantity, label, f, s, float(tolerance), reasons.get(label, ""), assumes)
+            ComparisonRow(
+                name, quantity, label, f, s, float(tolerance), reasons.get(label, ""), assumes, bounds.get(label)
+            )
             for label, f, s in zip(names, predicted, measured, strict=True)
         )
     )
+
+
+def _bounds(
+    explained_up_to: float | Mapping[str, float] | None, names: Sequence[str], reasons: Mapping[str, str]
+) -> dict[str, float]:
+    """Bound of each explanation, by label."""
+    if explained_up_to is None:
+        return {}
+    if not isinstance(explained_up_to, Mapping):
+        bounds = dict.fromkeys((label for label in names if reasons.get(label)), float(explained_up_to))
+    else:
+        bounds = {label: float(bound) for label, bound in explained_up_to.items()}
+        unknown = next((label for label in bounds if label not in names), None)
+        if unknown is not None:
+            raise ValueError(f"explained_up_to for {unknown!r}: there is no such label; labels are {', '.join(names)}")
+        missing = next((label for label in names if reasons.get(label) and label not in bounds), None)
+        if missing is not None:
+            raise ValueError(
+                f"explained_up_to has no bound for {missing!r}, which is explained: give one for every explanation"
+            )
+    for label, bound in bounds.items():
+        if math.isnan(bound):
+            raise ValueError(f"explained_up_to = nan for {label!r}: must be a number with its sign; -0.3 is 30 % below")
+    return bounds
 
 
 def _matched(
@@ -290,8 +339,14 @@ def _notes(rows: Sequence[ComparisonRow]) -> list[str]:
             said.setdefault(row.explanation, []).append(row.label)
     everywhere = len(rows) if len(rows) > 1 else 0
     notes = [f"* {'all' if len(ls) == everywhere else '; '.join(ls)}: {text}" for text, ls in said.items()]
-    bare = [row.label for row in rows if row.verdict == "unexplained"]
-    return notes + [f"! {'; '.join(bare)}: beyond {rows[0].tolerance:.3g} of the formula, unexplained"] * bool(bare)
+    missed = [row for row in rows if row.verdict == "unexplained"]
+    bare = [row.label for row in missed if not row.explanation]
+    notes += [f"! {'; '.join(bare)}: beyond {rows[0].tolerance:.3g} of the formula, unexplained"] * bool(bare)
+    return notes + [
+        f"! {row.label}: beyond the {row.explained_up_to:+.0%} that are explained: {row.explanation}"
+        for row in missed
+        if row.explanation
+    ]
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:

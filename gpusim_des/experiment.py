@@ -18,9 +18,32 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from gpusim_des.comparison import Comparison
 from gpusim_des.errors import SimError
+from gpusim_des.explanations import alone_s, ends_s, reach, waits
 from gpusim_des.gpu import GPU
 from gpusim_des.gpu.schema import PIPE_CLASSES, suggest
+from gpusim_des.grid import WARP_SIZE
 
+__all__ = [
+    "alone_s",
+    "ends_s",
+    "experiments_folder",
+    "limited_by",
+    "list_experiments",
+    "load",
+    "reach",
+    "result_rows",
+    "run",
+    "run_several",
+    "script",
+    "summary",
+    "summary_rows",
+    "title",
+    "waits",
+    "without_waits",
+]
+
+FAST, ROOM = 16, 4
+"""How much faster DRAM is, and how many more blocks fit, where they are to be no limit."""
 Main = Callable[..., tuple[Any, Comparison]]
 """An experiment: its numbers, in whatever form they have, and formula beside simulation."""
 
@@ -191,6 +214,48 @@ def without_waits(chip: GPU) -> GPU:
         **pipes,
         **{f"{what}_latency_cycles": number for what, number in cycles.items()},
     )
+
+
+def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
+    """Return the chip where nothing waits, and where `part` is the limit by a wide margin.
+
+    A formula that takes the busiest part alone assumes that no other part is ever in its way. Two that are about as
+    busy are, for they take turns. Here they are apart: the DRAM or the pipe that limits has half of its rate; for other
+    parts the DRAM is 16 times as fast and pipes take twice as much, up to a warp a cycle. There is room for four times
+    as many blocks, so that some are always ready, and DRAM does not mind turning between reads and writes.
+
+    Parameters
+    ----------
+    chip
+        As it is.
+    part
+        Name of a part in `gs.analytic.roofline`: ``"DRAM"``, ``"issue slots"``, ``"fp32 pipe"``, …; parts of the L2
+        have it in their names.
+    room
+        How many times as many blocks fit; 1 where blocks that end together would crowd another part.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> tiny = load_gpu("tiny")
+    >>> limited_by(tiny, "DRAM").dram_bandwidth_bytes_per_s, limited_by(tiny, "issue slots").dram_bandwidth_bytes_per_s
+    (32000000000, 1024000000000)
+    """
+    calm, mixed = without_waits(chip), chip.dram_efficiency_mixed
+    changed: dict[str, Any] = {"dram_efficiency_read": mixed, "dram_efficiency_write": mixed}
+    bandwidth = calm.dram_bandwidth_bytes_per_s
+    changed["dram_bandwidth"] = bandwidth // 2 if part == "DRAM" else bandwidth * FAST
+    if "L2" not in part:  # there more blocks would only wait longer, in another order
+        for count in ("max_warps_per_sm", "max_threads_per_sm", "max_blocks_per_sm", "registers_per_sm"):
+            changed[count] = room * getattr(calm, count)
+    limiting = part.removesuffix(" pipe")
+    for pipe in PIPE_CLASSES:
+        lanes = calm.pipe(pipe).lanes
+        if lanes and pipe == limiting:
+            changed[f"{pipe}_lanes"] = max(1, lanes // 2)
+        elif lanes and lanes < WARP_SIZE and limiting == part:
+            changed[f"{pipe}_lanes"] = 2 * lanes
+    return calm.replace(title=chip.title, **changed)
 
 
 def script(main: Main, **more: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +20,22 @@ def whole_file(path: str | PathLike[str]) -> Iterator[Path]:
         If the folder does not exist.
     OSError
         If the disk is full or fails; it names the file, not the other name.
+    IsADirectoryError, FileExistsError
+        If the name is that of a folder, or of a device or a pipe, which a file must not replace.
+    PermissionError
+        If the folder must not be written to.
     """
     target = Path(path)
+    if not target.name or target.is_dir():
+        raise IsADirectoryError(f"cannot write {target}: it is a folder; give the name of a file in it")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target.name}: there is no folder {target.parent}; create it first")
+    if target.exists() and not target.is_file():
+        raise FileExistsError(f"cannot write {target}: it is a device or a pipe; give the name of a file")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(
+            f"cannot write {target.name}: the folder {target.parent} may not be written to; name another"
+        )
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield draft

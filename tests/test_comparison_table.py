@@ -45,6 +45,58 @@ def test_an_explanation_is_needed_only_beyond_the_tolerance() -> None:
 
 
 @pytest.mark.parametrize(
+    ("bound", "below", "above"),
+    [
+        (None, "explained", "explained"),
+        (0.4, "unexplained", "explained"),
+        (-0.4, "explained", "unexplained"),
+        (0.2, "unexplained", "unexplained"),
+        (math.inf, "unexplained", "explained"),
+    ],
+)
+def test_an_explanation_reaches_as_far_as_its_bound_and_to_one_side(
+    bound: float | None, below: str, above: str
+) -> None:
+    found = gs.compare([100, 100, 100], [70, 130, 101], explain="why", explained_up_to=bound)
+    assert [row.verdict for row in found.rows] == [below, above, "pass"]
+
+
+def test_bounds_by_label() -> None:
+    bounds = {"a": 0.5, "b": 0.2}
+    found = gs.compare([1, 1, 1], [1.5, 1.5, 1.5], labels="abc", explain={"a": "x", "b": "y"}, explained_up_to=bounds)
+    assert [row.verdict for row in found.rows] == ["explained", "unexplained", "unexplained"]
+    assert [row.explained_up_to for row in found.rows] == [0.5, 0.2, None]
+    assert str(found).splitlines()[-3:] == [
+        "* a: x",
+        "! c: beyond 0.02 of the formula, unexplained",
+        "! b: beyond the +20% that are explained: y",
+    ]
+    assert list(csv.DictReader(io.StringIO(found.to_csv())))[1]["explained_up_to"] == "0.2"
+    assert [row["explained_up_to"] for row in json.loads(found.to_json())] == [0.5, 0.2, None]
+
+
+def test_wrong_bounds_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"explained_up_to for 'c': there is no such label; labels are a, b"):
+        gs.compare([1, 2], [1, 2], labels="ab", explain="why", explained_up_to={"a": 1, "b": 1, "c": 1})
+    with pytest.raises(ValueError, match=r"explained_up_to has no bound for 'b', which is explained: give one for"):
+        gs.compare([1, 2], [1, 2], labels="ab", explain="why", explained_up_to={"a": 1})
+    with pytest.raises(ValueError, match=r"explained_up_to = nan for '1': must be a number with its sign"):
+        gs.compare(1, 2, explain="why", explained_up_to=math.nan)
+
+
+@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.floats(0, 0.5))
+def test_reach_is_a_bound_of_the_better_figure(formula: float, better: float, more: float) -> None:
+    """What the better formula says is explained, and four times or a quarter of it is not."""
+    bound = gs.experiment.reach(formula, better, more)
+    up = better >= formula
+    for simulated, verdict in ((better, "explained"), (4 * max(formula, better) if up else better / 4, "unexplained")):
+        row = gs.ComparisonRow("law", "time", "1", formula, simulated, 0.0, "why", "", bound)
+        assert row.verdict == ("pass" if simulated == formula else verdict)
+    with pytest.raises(ValueError, match=r"formula = 0: must be above 0, differences are shares of it"):
+        gs.experiment.reach(0, better)
+
+
+@pytest.mark.parametrize(
     ("formula", "simulated", "difference"),
     [
         (0, 0, 0),

@@ -1,5 +1,6 @@
 """Every experiment runs, and its numbers show the phenomenon that it is about."""
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,16 @@ def test_the_gallery_is_complete() -> None:
         assert f"**`{name}`**" in gallery
         assert f"![{name}](pictures/{name}.png)" in gallery
         assert (FOLDER / "pictures" / f"{name}.png").is_file()
+
+
+@pytest.mark.parametrize("name", list_experiments())
+def test_explanations_are_bounded(name: str) -> None:
+    """An explanation without a bound would cover any mistake of the simulator."""
+    calls = [node for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text())) if isinstance(node, ast.Call)]
+    for call in calls:
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        if ast.unparse(call.func) == "gs.compare" and "explain" in given:
+            assert "explained_up_to" in given, f"{name}.py:{call.lineno}"
 
 
 def test_wave_quantization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import load
+from tests.explained import check_bounds
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
 
@@ -24,6 +25,8 @@ def check_quick(name: str, gpu: str | None, out: Path) -> gs.Comparison:
     assert isinstance(table, gs.Comparison)
     assert table.passed, str(table)
     assert {p.suffix for p in out.iterdir()} == {".png"}
+    check_bounds(table)
+    assert all(row.tolerance <= 0.02 for row in table.rows)
     return table
 
 
@@ -93,11 +96,11 @@ def test_divergence(gpu: str | None, tmp_path: Path) -> None:
 def test_transpose(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("transpose", gpu, tmp_path)
 
-    loads, stores, passes, time, calm = table.sections
+    loads, stores, passes, time, alone = table.sections
     assert [row.simulated for row in loads.rows] == [4, 4, 32, 4, 4]
     assert [row.simulated for row in stores.rows] == [4, 32, 4, 4, 4]
     assert [row.simulated for row in passes.rows] == [32, 1]
-    assert calm.verdict == "pass"  # where nothing waits, the busiest part is all
+    assert abs(alone.worst_difference) < 0.03  # where nothing else limits, the busiest part is all
     us = {row.label: row.simulated for row in time.rows}
     assert us["copy"] < 0.7 * us["tile of 32 columns"]  # conflicts cost more than DRAM
     assert us["tile of 33 columns"] < 1.2 * us["copy"]  # padding removes them
@@ -132,10 +135,12 @@ def test_what_holds_up_a_transpose_that_writes_columns() -> None:
 def test_histogram(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("histogram", gpu, tmp_path)
 
-    counts, hot, parts, calm = table.sections
+    counts, hot, parts, alone = table.sections
     n = 1 << 16
     assert [row.simulated for row in counts.rows if "one bin" in row.label] == [n, n]  # all lanes of a warp meet
-    assert counts.verdict == calm.verdict == "pass"  # where nothing waits, the busiest part is all
+    assert counts.verdict == "pass"
+    for row in alone.rows:  # where nothing else limits, the busiest part is all, but for barriers
+        assert abs(row.difference) < (0.08 if row.label.startswith("shared") else 0.02)
     chip = gs.load_gpu(gpu or "h100-sxm")
     us = {row.label: row.simulated for row in parts.rows}
     least = n * chip.atomic_interval_cycles * chip.sm_period_fs / 1e9
@@ -166,13 +171,13 @@ def test_passes_of_atomics() -> None:
 def test_reduction(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("reduction", gpu, tmp_path)
 
-    barriers, passes, time, calm = table.sections
+    barriers, passes, time, alone = table.sections
     assert [row.simulated for row in barriers.rows] == [9, 9, 9, 9, 3, 3, 3]
     assert [row.simulated for row in passes.rows] == [150, 150, 45, 45, 45, 45, 45]
     us = [row.simulated for row in time.rows]
     assert us == sorted(us, reverse=True)  # each one is faster than the one before
     assert us[0] > 6 * us[6]
-    assert calm.verdict == "pass"  # where nothing waits, the busiest part is all
+    assert alone.verdict == "pass"  # where nothing else limits, the busiest part is all
     assert [row.verdict for row in time.rows][:3] == ["explained"] * 3
     if gpu is None:
         assert time.rows[6].verdict == "pass"  # the last one is limited by DRAM alone

@@ -9,6 +9,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import load
+from tests.explained import check_bounds
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
 
@@ -138,13 +139,13 @@ def test_two_tiles_on_an_sm() -> None:
 def test_roofline(tmp_path: Path) -> None:
     runs, table = load("roofline").main("h100-sxm", tmp_path, quick=True)
 
-    intensity, roof, parts, calm = table.sections
+    intensity, roof, parts, alone = table.sections
     assert len(runs) == 10
     assert intensity.verdict == "pass"  # ten fractions by hand, and counted
     assert {row.label: row.formula for row in intensity.rows}["vector add"] == 2 / 12
     assert all(row.difference <= 0 for row in roof.rows)  # nothing breaks through the roof
     assert roof.verdict == parts.verdict == "explained"
-    assert calm.verdict == "pass"  # where nothing waits, the busiest part is all
+    assert alone.verdict == "pass"  # where nothing else limits, the busiest part is all
     limiter = {r.case.name: r.parts.limiter for r in runs}
     assert limiter["vector add"] == limiter["polynomial, degree 32"] == "DRAM"
     assert limiter["polynomial, degree 256"] == "issue slots"
@@ -159,7 +160,7 @@ def test_what_keeps_the_long_polynomial_from_its_roof() -> None:
     (case,) = (c for c in module.cases(module.N, 32) if c.name == "polynomial, degree 256")
 
     def missing(gpu: gs.GPU) -> float:
-        run = module.measure(gpu, case)
+        run = module.measure(gpu, case, case)
         return float(1 - run.parts.seconds / run.kernel.seconds)
 
     as_is = missing(chip)
@@ -192,6 +193,11 @@ def test_roofline_view() -> None:
         gs.views.roofline(chart, [gs.views.RooflinePoint("idle", 1.0, 0)])
 
 
+def test_scaling_needs_two_sms() -> None:
+    with pytest.raises(ValueError, match=r"^tiny.* has 1 SM: scaling needs at least 2, take another GPU$"):
+        load("scaling").main(gs.load_gpu("tiny").slice(sms=1))
+
+
 @pytest.mark.slow
 def test_scaling(tmp_path: Path) -> None:
     points, table = load("scaling").main("h100-sxm", tmp_path, quick=True)
@@ -213,10 +219,14 @@ def test_scaling(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["scaling.png"]
 
 
-@pytest.mark.parametrize("name", ["roofline", "scaling"])
+@pytest.mark.parametrize(
+    "name", ["ilp_vs_tlp", "latency_hiding", "little_law", "occupancy_sweep", "roofline", "scaling", "tiled_matmul"]
+)
 def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
     _, table = load(name).main("tiny", tmp_path, quick=True)
     assert table.passed
+    check_bounds(table)
+    assert all(row.tolerance <= 0.02 for row in table.rows)
 
 
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])

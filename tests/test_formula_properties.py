@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import gpusim_des as gs
@@ -104,9 +104,23 @@ def test_a_closed_queue_is_within_its_bounds(customers: int, servers: int, servi
     assert round_s <= analytic.closed_queue_seconds(customers + 1, servers, service, elsewhere)
 
 
+@given(st.integers(1, 59), st.integers(1, 9), st.integers(0, 59))
+@example(3, 1, 2)  # mean value analysis would say 3.42
+def test_requests_of_a_single_server_keep_in_step(customers: int, service: int, elsewhere: int) -> None:
+    """Against their history: all come at once, and each comes back `elsewhere` after its service."""
+    free, coming = 0, [0] * customers
+    for _ in range(4):  # rounds; the last one is steady
+        rounds = []
+        for number, arrival in enumerate(coming):
+            free = max(free, arrival) + service
+            rounds.append(free + elsewhere - arrival)
+            coming[number] = free + elsewhere
+    assert set(rounds) == {analytic.closed_queue_seconds(customers, 1, service, elsewhere)}
+
+
 def test_many_requests_that_are_elsewhere_arrive_at_random() -> None:
-    """Half busy, M/D/1: 10,000 requests come back after about 20,000 services."""
-    wait = analytic.closed_queue_seconds(10_000, 1, 1.0, 20_000) - 20_001
+    """Two servers, half busy, M/D/1: 20,000 requests come back after about 20,000 services."""
+    wait = analytic.closed_queue_seconds(20_000, 2, 1.0, 20_000) - 20_001
     assert wait == pytest.approx(analytic.md1_wait(0.5, 1.0), rel=1e-3)
 
 

@@ -46,6 +46,7 @@ FLOORS = {
     "sweeps": 5,
     "cuda": 5,
     "latency_hiding": 5,
+    "explanations": 5,
     "experiment": 5,
     "occupancy_report": 5,
     "occupancy_command": 5,
@@ -146,4 +147,12 @@ def test_no_circles() -> None:
 
 
 def test_files_are_small() -> None:
-    assert not [f for f in FILES if len(f.read_text().splitlines()) > 400]
+    experiments = (PACKAGE.parent / "experiments").glob("*.py")
+    assert not [f for f in (*FILES, *experiments) if len(f.read_text().splitlines()) > 400]
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE.parent / "experiments").glob("*.py")), ids=lambda path: path.stem)
+def test_experiments_do_not_compute_formulas_with_the_code_that_they_check(path: Path) -> None:
+    """Of the timing model they know what can be chosen, engine and caches, and nothing that it computes."""
+    of_timing = {name for name, _, _ in imports(path) if name.startswith("gpusim_des.timing")}
+    assert of_timing <= {"gpusim_des.timing.choice", "gpusim_des.timing.simulate"}

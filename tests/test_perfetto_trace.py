@@ -30,9 +30,9 @@ def reverse(t: Any, a: Any) -> Any:
     a[first + t.threadIdx.x] = s[127 - t.threadIdx.x]
 
 
-def run() -> Simulation:
+def run(gpu: gs.GPU | str = "tiny") -> Simulation:
     """Two streams with copies and kernels that wait for each other; warps that wait at barriers and for loads."""
-    dev = gs.Device("tiny")
+    dev = gs.Device(gpu)
     streams = [dev.stream() for _ in range(2)]
     host = dev.pinned(512, np.float32)
     for stream in streams:
@@ -71,8 +71,10 @@ def test_it_holds_what_the_chrome_trace_holds(tmp_path: Path, name: str) -> None
     assert len(leaving) == kinds["s"] > 2
 
 
-def test_slices_nest_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:
-    run().save_trace(tmp_path / "run.pftrace")
+@pytest.mark.parametrize("gpu", ["tiny", "t4", "h100-sxm"])
+def test_slices_of_a_track_follow_each_other_in_the_order_in_which_they_are_read(gpu: str, tmp_path: Path) -> None:
+    """On real chips some last less than a nanosecond."""
+    run(gs.load_gpu(gpu).slice(sms=2)).save_trace(tmp_path / "run.pftrace")
     depth: Counter[int] = Counter()
     last: dict[int, int] = {}
     for packet in events(read(tmp_path / "run.pftrace")):
@@ -80,7 +82,7 @@ def test_slices_nest_in_the_order_in_which_they_are_read(tmp_path: Path) -> None
         assert packet.timestamp >= last.get(track, 0)
         last[track] = packet.timestamp
         depth[track] += (kind == protos.TrackEvent.TYPE_SLICE_BEGIN) - (kind == protos.TrackEvent.TYPE_SLICE_END)
-        assert depth[track] >= 0
+        assert depth[track] in (0, 1)
     assert set(depth.values()) == {0}
 
 
@@ -89,7 +91,7 @@ def rows(packets: list[Any], parent: int) -> list[tuple[int, str]]:
     below = [p.track_descriptor for p in packets if p.HasField("track_descriptor")]
     below = [d for d in below if d.parent_uuid == parent and d.uuid != parent]
     assert len({d.sibling_order_rank for d in below}) == len(below)
-    assert {d.child_ordering for d in below} == {protos.TrackDescriptor.EXPLICIT}
+    assert {d.child_ordering for d in below} <= {protos.TrackDescriptor.EXPLICIT}
     return [(d.uuid, d.name) for d in sorted(below, key=lambda d: d.sibling_order_rank)]
 
 
@@ -98,19 +100,22 @@ def test_rows_stand_in_the_order_of_the_machine(tmp_path: Path) -> None:
     packets = read(tmp_path / "run.pftrace")
     ((root, title),) = rows(packets, 0)
     assert title == "tiny (two SMs, round numbers)"
-    processes = rows(packets, root)
-    names = [name for _, name in processes]
-    assert names == ["host", "streams", "copy engines", f"GPU {title}", "SM 0", "SM 1"]
-    inside = {name: [row for _, row in rows(packets, number)] for number, name in processes}
-    assert inside["streams"] == ["stream 1", "stream 2"]
+    top = rows(packets, root)
+    assert [name for _, name in top] == [
+        *("host thread", "stream 1", "stream 2", "copy engine 0", "copy engine 1"),
+        *(f"GPU {title}", "SM 0", "SM 1"),
+    ]
+    inside = {name: [row for _, row in rows(packets, number)] for number, name in top}
     assert inside["SM 0"][:3] == ["block slot 0", "block slot 1", "reverse (0) block 0 warp 0"]
     assert inside[f"GPU {title}"] == [
-        "kernels",
         "issue slots used %",
         *("device to host GB/s", "host to device GB/s"),
-        *("resident blocks: reverse (0)", "resident blocks: reverse (1)"),
+        "resident blocks: reverse",
         *("eligible warps per SM", "resident warps per SM"),
     ]
+    gpu = next(number for number, name in top if name.startswith("GPU"))
+    kernels = [p for p in events(packets) if p.track_event.track_uuid == gpu and p.track_event.name]
+    assert [p.track_event.name for p in kernels] == ["reverse", "reverse"]
 
 
 def test_times_are_nanoseconds_and_a_click_tells_what_the_chrome_trace_tells(
@@ -131,7 +136,7 @@ def test_a_cut_trace_says_so(three_waves: Timeline, tmp_path: Path) -> None:
     save_perfetto_trace(three_waves, tmp_path / "run.pftrace", max_events=10)
     found = [p.track_event for p in events(read(tmp_path / "run.pftrace"))]
     assert [e.name for e in found if e.type == protos.TrackEvent.TYPE_INSTANT] == [
-        "trace cut: the earliest 10 of 97 events; raise max_events to see the rest"
+        "trace cut: the earliest 10 of 79 events; raise max_events to see the rest"
     ]
 
 

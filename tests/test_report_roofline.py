@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ def run(kernel: Any, *types: Any, launches: int = 1, caches: Any = "off") -> Sim
 def places(sim: Simulation) -> list[tuple[float, float]]:
     """Operations per byte and GFLOP/s of all markers with a number."""
     ax = kernel_roofline(sim, "tiny")
-    marked = [np.asarray(line.get_xydata()) for line in ax.lines if line.get_markersize() == 15]
+    marked = [np.asarray(line.get_xydata()) for line in ax.lines if line.get_markersize() >= 15]
     return [(float(place[0, 0]), float(place[0, 1])) for place in marked]
 
 
@@ -60,7 +61,21 @@ def test_with_caches_a_kernel_stands_once_for_each_memory_that_moved_anything() 
     found = [(512 / (32 * 96), 512 / (32 * 96)), (512 / kernel.dram_bytes,)]
     assert [x for x, _ in places(sim)] == pytest.approx([x for group in found for x in group])
     assert kernel_roofline(sim, "tiny").get_title().endswith(", by the bytes of DRAM, L2 and L1")
-    assert {text.get_text() for text in kernel_roofline(sim, "tiny").texts} == {"1"}
+    ax = kernel_roofline(sim, "tiny")
+    assert {text.get_text() for text in ax.texts} == {"1"}
+    labels = ax.get_legend_handles_labels()[1]
+    assert [label for label in labels if label.startswith("by")] == [
+        f"by the bytes of {m}" for m in ("DRAM", "L2", "L1")
+    ]
+    assert len({line.get_marker() for line in ax.lines if line.get_markersize() >= 15}) == 3
+
+
+def test_kernels_of_tensor_cores_are_left_out() -> None:
+    sim = run(add, f32, f32)
+    (kernel,) = sim.kernels
+    tensor = replace(kernel, name="mma", instructions=kernel.instructions | {"tensor": 1})
+    ax = kernel_roofline(replace(sim.timeline, kernels=(kernel, tensor)), "tiny")
+    assert [label for label in ax.get_legend_handles_labels()[1] if label[0].isdigit()] == ["1  add"]
 
 
 def test_whole_numbers_count_where_there_are_no_others() -> None:

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from gpusim_des import views
 from gpusim_des.gpu import load_gpu
-from gpusim_des.timeline import BlockSpan, Timeline, WarpState
+from gpusim_des.timeline import BlockSpan, StateSpan, Timeline, WarpState
 from gpusim_des.views.palette import STATE_STYLES, kernel_color, lighter
 from gpusim_des.views.residency import mean_blocks
 
@@ -222,6 +222,18 @@ def test_warp_timeline_tiles_each_row_with_states(three_waves: Timeline) -> None
         assert (spans[0][0], spans[-1][1]) == (10 + 30 * (row // 2), 40 + 30 * (row // 2))
     assert legend(ax) == ["selected", "drain", "long_scoreboard", "no_instruction"]
     assert ax.get_title() == "Warps on SM 1: add on tiny"
+
+
+def test_rows_with_more_states_than_a_picture_shows_get_columns(three_waves: Timeline) -> None:
+    (warp, *_), cycles = three_waves.warps, 3 * 5000
+    edges = [(WarpState.WAIT, n, n + 2) for n in range(0, cycles, 3)]
+    edges += [(WarpState.SELECTED, n + 2, n + 3) for n in range(0, cycles, 3)]
+    states = tuple(StateSpan(*edge) for edge in sorted(edges, key=lambda edge: edge[1]))
+    long = replace(warp, start_cycle=0, end_cycle=cycles, states=states, issues=())
+    ax = views.warp_timeline(replace(three_waves, warps=(long,)))
+    assert ax.get_title().endswith("\n(longest states)")
+    assert sum(map(len, bars(ax).values())) < 4000
+    assert list(bars(ax)) == [STATE_STYLES[WarpState.WAIT].color]
 
 
 def test_warp_timeline_colours_say_the_state(three_waves: Timeline) -> None:

@@ -39,9 +39,9 @@ def names(ax: Axes) -> list[str]:
 
 def at(ax: Axes, label: str, moment: float) -> float:
     """Height of a curve at a moment in the axis' unit."""
-    low, high = ax.get_xlim()
-    values = curve(ax, label)
-    return values[int((moment - low) / (high - low) * len(values))]
+    (patch,) = (p for p in ax.patches if p.get_label() == label)
+    values, edges, _ = cast("Any", patch).get_data()
+    return float(values[np.searchsorted(edges, moment, side="right") - 1])
 
 
 # Warps: three waves of one block on each of two SMs, two warps each, from cycle 10 to 100.
@@ -154,8 +154,11 @@ def test_two_runs_are_compared_state_by_state(three_waves: Timeline) -> None:
     )
     ax = views.compare_runs(three_waves, replace(three_waves, kernels=(faster,)), labels=("naive", "tiled"))
     assert ax.get_title() == "tiled takes 0.5 times the kernel time of naive"
-    assert names(ax) == ["selected  same", "barrier  new", "long_scoreboard  -75%", "wait  same"]
-    assert widths(ax)["long_scoreboard"] == [60, 15]
+    # 45 ns are divided as 30, 60 and 10, 22.5 ns as 30, 5, 15 and 10.
+    changes = ["selected  -0.00225 µs", "barrier  +0.00187 µs", "long_scoreboard  -0.0214 µs", "wait  -0.00075 µs"]
+    assert names(ax) == changes
+    assert widths(ax)["long_scoreboard"] == pytest.approx([0.027, 0.005625])
+    assert [sum(of_run) for of_run in zip(*widths(ax).values(), strict=True)] == pytest.approx([0.045, 0.0225])
     first, second = (t.get_text().split("\n") for t in ax.get_yticklabels())
     assert first == ["naive", "45 ns, 30 instructions", "3.33 warp-cycles each", "4 KiB of DRAM", "occupancy 14%"]
     assert second == ["tiled", "22.5 ns, 30 instructions", "2 warp-cycles each", "4 KiB of DRAM", "occupancy 14%"]

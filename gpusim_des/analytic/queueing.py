@@ -72,9 +72,9 @@ def closed_queue_seconds(customers: Curve, servers: Curve, service_s: Curve, els
     Each goes to a random server and comes again after its round. Unlike with `md1_wait` nobody can wait for more than
     the others, and the time stays finite when the servers are always busy. Mean value analysis adds one request after
     the other: the next one finds at a server the mean queue that the others make without it, of which the one in
-    service is half done. A single server of fixed service makes requests keep in step for ever, so that nobody waits
-    before there are too many: there the time is ``max(elsewhere + service, customers × service)``, and the formula is
-    up to 5 % too long.
+    service is half done. A single server of fixed service is another matter: requests that have waited for each other
+    once keep in step for ever, so that nobody waits before there are too many, and the time is exactly
+    ``max(elsewhere + service, customers × service)``.
 
     Parameters
     ----------
@@ -112,10 +112,17 @@ def closed_queue_seconds(customers: Curve, servers: Curve, service_s: Curve, els
 
     >>> closed_queue_seconds([1, 2, 100], 2, 2.0, 18.0).round(3)
     array([ 20.  ,  20.05, 100.  ])
+
+    A single one: ten fit into the 20 ns of a round, and take turns without waiting.
+
+    >>> closed_queue_seconds([1, 10, 11], 1, 2.0, 18.0)
+    array([20., 20., 22.])
     """
     number, shared = whole("customers", customers), whole("servers", servers)
     require_positive(service_s=service_s)
     require_amount(elsewhere_s=elsewhere_s)
+    if shared == 1:
+        return float(max(elsewhere_s + service_s, number * service_s))
     queue = busy = round_s = 0.0  # of one server: mean number there, and share of the time that it serves
     for present in range(1, number + 1):
         waited = elsewhere_s + service_s * (1 + queue - busy / 2)

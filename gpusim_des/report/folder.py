@@ -24,6 +24,7 @@ from gpusim_des.views import (
     timeline,
     warp_timeline,
 )
+from gpusim_des.views.quantities import bandwidths
 
 if TYPE_CHECKING:
     from gpusim_des.simulation import Simulation
@@ -63,7 +64,7 @@ def _figures(sim: Simulation) -> Iterator[tuple[str, Callable[[], Any]]]:
     record = sim.timeline
     if record.operations:
         yield "streams", partial(stream_timeline, sim)
-    if record.kernels or record.operations:
+    if bandwidths(record):
         yield "bandwidth", partial(bandwidth, sim)
     if not record.kernels:
         return

@@ -82,7 +82,7 @@ def report_page(sim: Simulation, *, most_spans: int = MOST_SPANS, most_rows: int
         '<meta name="viewport" content="width=device-width">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         f"<style>{_text('report.css')}</style></head><body>",
-        f"<h1>{escape(title)}</h1><p>{_summary(sim)}</p>",
+        f"<h1><bdi>{escape(_names(sim.kernels))}</bdi> on {escape(record.gpu_name)}</h1><p>{_summary(sim)}</p>",
         *(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
     ]
     sections = [("Timeline", _TOOLS if shown else "<p>Nothing ran.</p>"), *_about_kernels(sim)]

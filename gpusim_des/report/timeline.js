@@ -216,6 +216,7 @@
     if (drag && !drag.moved && line?.group && event.clientX - left < LEFT) { line.group.open = !line.group.open; arrange(); later() }
     drag = null
   })
+  canvas.addEventListener('pointercancel', () => { drag = null })
   canvas.addEventListener('pointerleave', () => { tip.style.display = 'none' })
   canvas.addEventListener('dblclick', event => {
     const { left, top } = canvas.getBoundingClientRect()

@@ -4,9 +4,9 @@ Tracks: processes for the host thread, the streams and the copy engines (`gpusim
 ``GPU`` holds the kernels and counters (`gpusim_des.views.trace_counters`); a process for each SM holds one thread for
 each block slot, and, if warps were recorded, one for each warp.
 
-Times are microseconds, as the format demands. Up to eight seconds each is the exact decimal of its femtoseconds:
-floating-point numbers of this size lie closer together than 1e-9, and Python prints the shortest decimal that reads
-back as the same number.
+Times are microseconds, as the format demands, and whole nanoseconds, as Perfetto counts. States of warps that begin and
+end within the same nanosecond would be drawn inside of the next one: they are left out, and ``otherData`` says so.
+Clicks tell cycles exactly.
 """
 
 from __future__ import annotations
@@ -61,16 +61,21 @@ def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) ->
     if max_events < 1:
         raise ValueError(f"max_events = {max_events}: must be at least 1; leave it out for a million")
     timeline = timeline_of(sim)
-    total = 0
+    total = brief = 0
 
     def counted() -> Iterator[Event]:
-        nonlocal total
+        nonlocal total, brief
         for event in _events(timeline):
+            if event.fields.get("cat") == "warp" and not event.fields["dur"]:
+                brief += 1
+                continue
             total += 1
             yield event
 
     kept = heapq.nsmallest(max_events, counted(), key=lambda e: e.start_fs)
     other: dict[str, Any] = {"generator": "gpusim_des", "gpu": timeline.gpu_name}
+    if brief:
+        other["brief"] = f"{brief:,} states of warps that begin and end within one nanosecond are left out"
     events = _names(timeline, kept) + [e.fields for e in kept] + list(arrows(timeline, kept))
     if timeline.warps and kept:
         # Of the slices that start when the last one does, some may have been cut.
@@ -79,12 +84,11 @@ def chrome_trace(sim: HasTimeline | Timeline, *, max_events: int = 1_000_000) ->
         events += islice(drawn, 2 * MOST_ARROWS)
         if next(drawn, None) is not None:
             other["arrows"] = f"the first {MOST_ARROWS:,} arrows of warps; record fewer SMs with watch= to see all"
+            events.append(_mark(timeline, other["arrows"], kept[-1].start_fs))
     if total > len(kept):
         notice = f"trace cut: the earliest {len(kept):,} of {total:,} events; raise max_events to see the rest"
         other["notice"] = notice
-        events.append(
-            {"name": notice, "ph": "i", "s": "g", "ts": us(kept[-1].start_fs), "pid": _gpu_pid(timeline), "tid": 1}
-        )
+        events.append(_mark(timeline, notice, kept[-1].start_fs))
     return {"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}
 
 
@@ -116,6 +120,11 @@ def _write(trace: dict[str, Any], text: io.TextIOWrapper) -> None:
         for number, event in enumerate(trace["traceEvents"]):
             text.write((",\n" if number else "") + _encode(event))
         text.write("\n]}\n")
+
+
+def _mark(timeline: Timeline, text: str, fs: int) -> dict[str, Any]:
+    """A mark on the axis of time."""
+    return {"name": text, "ph": "i", "s": "g", "ts": us(fs), "pid": _gpu_pid(timeline), "tid": 1}
 
 
 def _gpu_pid(timeline: Timeline) -> int:

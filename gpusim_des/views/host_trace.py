@@ -13,12 +13,10 @@ from typing import Any, Literal
 
 from gpusim_des.timeline import Operation, Timeline
 from gpusim_des.views.lanes import lanes
-from gpusim_des.views.trace_events import Event, Track, us
+from gpusim_des.views.trace_events import FS_PER_NS, Event, Track, us
 
 PROCESSES = ("host", "streams", "copy engines")
 """Names of the processes, from top to bottom; the GPU and its SMs follow."""
-
-FS_PER_NS = 10**6
 
 
 def pid_of(timeline: Timeline, process: str) -> int:

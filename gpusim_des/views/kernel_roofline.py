@@ -38,14 +38,16 @@ class _Work:
 
     @property
     def sector_bytes(self) -> int:
-        return self.nbytes["DRAM"]
+        """Bytes in all sectors; those of DRAM where nothing else is counted."""
+        return self.nbytes.get("L1", self.nbytes["DRAM"])
 
 
 def kernel_roofline(sim: HasTimeline | Timeline, gpu: GPULike, *, ax: Axes | None = None) -> Axes:
     """Draw the kernels of a run under the roofs of its GPU, once by the bytes of each memory that moved any.
 
-    Operations are those of the pipe that the kernel is for, counted as `gpusim_des.analytic.roofs` counts them;
-    launches of one name are added up, and those that took longest are shown.
+    Operations are those of the pipe that the kernel is for, counted as `gpusim_des.analytic.roofs` counts them:
+    floating-point numbers before whole ones. Kernels with tensor instructions are left out, because a run does not know
+    their shapes. Launches of one name are added up, and those that took longest are shown.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ def _work(name: str, launches: list[KernelTiming]) -> _Work:
 
 def _points(work: _Work, known: Roofs) -> Iterator[RooflinePoint]:
     pipe = _pipe(work, known)
-    if pipe is None or not work.seconds:
+    if pipe is None or not work.seconds or work.instruction_mix["tensor"]:
         return
     operations = counted_operations(work, pipe)
     for level, nbytes in work.nbytes.items():

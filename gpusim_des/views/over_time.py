@@ -10,7 +10,7 @@ import numpy as np
 from gpusim_des.timeline import HasTimeline, Timeline
 from gpusim_des.views import figure
 from gpusim_des.views.figure import Unit
-from gpusim_des.views.quantities import Quantity, bandwidths, issue_slots, recorded_sms, warps_per_sm
+from gpusim_des.views.quantities import Quantity, bandwidths, issue_slots, recorded_sms, steps, warps_per_sm
 from gpusim_des.views.residency import mean_running
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def active_warps(
     blocks = [b for b in record.blocks if b.kernel in kernels]
     if not warps and not blocks:
         raise ValueError('the timeline holds no blocks: simulate with detail="sm" or detail="warp"')
-    sms = recorded_sms(warps) if warps else record.sms
+    sms = recorded_sms(record) if warps else record.sms
     lines = warps_per_sm(record, kernels)
     ax = _draw(record, kernels, lines, ax, unit)
     schedulers = record.kernels[kernels[0]].sub_partitions
@@ -76,7 +76,7 @@ def issue_utilization(
     ax = _draw(record, kernels, [issue_slots(record, kernels)], ax, unit)
     ax.set_ylim(0.0, 100.0)
     ax.set_ylabel("issue slots used (%)")
-    return _finished(ax, record, kernels, f"Issue utilisation of {_sms(recorded_sms(warps), record)}")
+    return _finished(ax, record, kernels, f"Issue utilisation of {_sms(recorded_sms(record), record)}")
 
 
 def bandwidth(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit: Unit = "us") -> Axes:
@@ -101,7 +101,17 @@ def bandwidth(sim: HasTimeline | Timeline, *, ax: Axes | None = None, unit: Unit
     record = figure.timeline_of(sim)
     if not record.kernels and not record.operations:
         raise ValueError("the timeline holds nothing that moves bytes: launch or copy something before simulate()")
-    ax = _draw(record, (), bandwidths(record), ax, unit)
+    scale = figure.fs_per_unit(record, unit)
+    ax = figure.new_axes(ax, 10.0, 4.2)
+    highest = 0.0
+    for line in bandwidths(record):
+        moments, values = zip((0, 0.0), *steps(line.spans, line.weights), (record.end_fs, 0.0), strict=True)
+        edges = np.array(moments) / scale
+        highest = max(highest, *values)
+        ax.stairs(values[:-1], edges, color=line.color, linewidth=1.6, label=line.label, zorder=3)
+        ax.stairs(values[:-1], edges, color=line.color, fill=True, alpha=0.15, zorder=2)
+    _frame(ax, highest)
+    figure.time_axis(ax, unit, 0.0, max(record.end_fs, 1) / scale)
     ax.set_ylabel("GB/s")
     return _finished(ax, record, range(len(record.kernels)), "Bandwidth")
 
@@ -111,10 +121,10 @@ def _sms(count: int, record: Timeline) -> str:
 
 
 def _draw(record: Timeline, kernels: Sequence[int], lines: Sequence[Quantity], ax: Axes | None, unit: Unit) -> Axes:
-    """Draw means over columns of time as steps, filled: of the kernels' time, or of the whole run without any."""
+    """Draw means over columns of the kernels' time as steps, filled."""
     scale = figure.fs_per_unit(record, unit)
-    start = min((record.kernels[k].start_fs for k in kernels), default=0)
-    end = max((record.kernels[k].end_fs for k in kernels), default=record.end_fs)
+    start = min(record.kernels[k].start_fs for k in kernels)
+    end = max(record.kernels[k].end_fs for k in kernels)
     edges = np.linspace(start, max(end, start + 1), COLUMNS + 1)
     ax = figure.new_axes(ax, 10.0, 4.2)
     highest = 0.0
@@ -123,17 +133,22 @@ def _draw(record: Timeline, kernels: Sequence[int], lines: Sequence[Quantity], a
         highest = max(highest, float(means.max()))
         ax.stairs(means, edges / scale, color=line.color, linewidth=1.6, label=line.label, zorder=3)
         ax.stairs(means, edges / scale, color=line.color, fill=True, alpha=0.15, zorder=2)
+    _frame(ax, highest)
+    figure.time_axis(ax, unit, start / scale, end / scale)
+    return ax
+
+
+def _frame(ax: Axes, highest: float) -> None:
+    """Let an axis begin at zero, with lines to read heights from."""
     ax.set_ylim(0.0, 1.08 * highest or 1.0)
     ax.grid(axis="y", color="#e6e6e6", linewidth=0.8, zorder=0)
     ax.set_axisbelow(True)
-    figure.time_axis(ax, unit, start / scale, end / scale)
     figure.open_frame(ax)
-    return ax
 
 
 def _finished(ax: Axes, record: Timeline, kernels: Sequence[int], title: str) -> Axes:
     handles = list(ax.get_legend_handles_labels()[0])
-    if len(handles) > 1:
+    if len(handles) > 1 or title == "Bandwidth":
         figure.outside_legend(ax, handles)
     place = figure.where(record, kernels) if len(kernels) else f"on {figure.plain(record.gpu_name)}"
     ax.set_title(f"{title}: {place}")

@@ -2,7 +2,7 @@
 
 It holds what the Chrome trace holds (`gpusim_des.views.chrome_trace`), and the order of its rows: Perfetto's page sorts
 the processes of a Chrome trace by how busy they are, but keeps the order of tracks that ask for it [1]_. Times are
-whole nanoseconds, as the format demands: of states of warps, which last cycles, the Chrome trace keeps the fractions.
+whole nanoseconds, as in the Chrome trace.
 
 References
 ----------
@@ -16,16 +16,17 @@ import os
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from gpusim_des.errors import UsageError
 from gpusim_des.timeline import HasTimeline, Timeline
-from gpusim_des.views.chrome_trace import chrome_trace, save_chrome_trace
+from gpusim_des.views.chrome_trace import GPU, chrome_trace, save_chrome_trace
+from gpusim_des.views.host_trace import PROCESSES
+from gpusim_des.views.trace_events import NS_PER_US
 from gpusim_des.whole_file import whole_file
-
-NS_PER_US = 1000
 
 SUFFIXES = (".pftrace", ".perfetto-trace")
 """Endings of the names of such files."""
@@ -36,8 +37,8 @@ _SEQUENCE = 1
 _ROOT = 1
 """Number of the row that all others are below: Perfetto sorts rows without one above them by their names."""
 
-_PROCESS = ""
-"""Stands for the row of a process itself."""
+_AT_ONCE = 1000
+"""Packets that are written together."""
 
 
 class _Slice(NamedTuple):
@@ -86,10 +87,10 @@ def save_perfetto_trace(
 
 
 def _write(packets: Iterable[Any], file: IO[bytes] | gzip.GzipFile) -> None:
-    """Write one packet after the other: a file of this format is a concatenation of such."""
-    protos = _protos()
-    for packet in packets:
-        file.write(protos.Trace(packet=[packet]).SerializeToString())
+    """Write packets in batches: a file of this format is a concatenation of such."""
+    protos, left = _protos(), iter(packets)
+    while batch := list(islice(left, _AT_ONCE)):
+        file.write(protos.Trace(packet=batch).SerializeToString())
 
 
 def _protos() -> Any:
@@ -115,8 +116,6 @@ def _packets(trace: dict[str, Any]) -> Iterator[Any]:
     for event in kinds["X"]:
         start, end = _ns(event["ts"]), _ns(event["ts"] + event["dur"])
         slices[event["pid"], event["tid"]].append(_Slice(start, end, event))
-    for members in slices.values():
-        members.sort(key=lambda s: (s.start_ns, -s.end_ns))
     leaving, arriving = _flows(slices, kinds["s"]), _flows(slices, kinds["f"])
     for place, members in slices.items():
         for packet, event in _nested(protos, members, tracks.of(*place)):
@@ -130,12 +129,12 @@ def _packets(trace: dict[str, Any]) -> Iterator[Any]:
 
 
 def _ns(us: float) -> int:
-    return round(us * NS_PER_US)
+    return round(us * NS_PER_US)  # it is whole
 
 
 def _flows(slices: dict[tuple[int, int], list[_Slice]], ends: Iterable[dict[str, Any]]) -> dict[int, list[int]]:
     """By identity of a slice's event: numbers of the arrows that leave it, or arrive at it."""
-    ordered = {place: sorted((s.fields for s in of), key=itemgetter("ts")) for place, of in slices.items()}
+    ordered = {place: [s.fields for s in of] for place, of in slices.items()}
     found: dict[int, list[int]] = defaultdict(list)
     for event in ends:
         inside = ordered.get((event["pid"], event["tid"]), [])
@@ -190,25 +189,42 @@ def _counters(protos: Any, tracks: _Tracks, events: Iterable[dict[str, Any]]) ->
         yield packet
 
 
+class _Row(NamedTuple):
+    parent: int
+    name: str
+    unit: str = ""
+    """Of a counter."""
+
+
 class _Tracks:
-    """Rows, as the names and places of a Chrome trace's processes and threads say, and behind them counters."""
+    """Rows, from the top, as the names and places of a Chrome trace's processes and threads say.
+
+    What is to be seen at once needs no group: the host, streams and copy engines have rows of their own, kernels the
+    GPU's own row, with its counters below it.
+    """
 
     def __init__(self, protos: Any, title: str, kinds: dict[str, list[dict[str, Any]]]) -> None:
-        self._protos, self._title = protos, title
-        self._names: dict[tuple[int, int | str], str] = {}
-        self._ranks: dict[tuple[int, int | str], int] = {}
-        for note in kinds["M"]:
-            place = note["pid"], note["tid"] if note["name"].startswith("thread") else _PROCESS
-            if note["name"].endswith("_name"):
-                self._names[place] = note["args"]["name"]
-            else:
-                self._ranks[place] = note["args"]["sort_index"]
-        first = 1 + max(self._ranks.values(), default=0)
-        self._units = {(event["pid"], event["name"]): next(iter(event["args"])) for event in kinds["C"]}
-        by_unit = sorted(self._units, key=lambda place: (self._units[place], place))
-        for rank, place in enumerate(by_unit, first):
-            self._names[place], self._ranks[place] = place[1], rank
-        self._uuids = {place: number for number, place in enumerate(self._names, _ROOT + 1)}
+        self._protos = protos
+        self._rows: dict[int, _Row] = {_ROOT: _Row(0, title)}
+        self._uuids: dict[tuple[int, int | str], int] = {}
+        said = {(note["name"], note["pid"], note["tid"]): note["args"] for note in kinds["M"]}
+        places = {key[1]: args["sort_index"] for key, args in said.items() if key[0] == "process_sort_index"}
+        units = {(event["pid"], event["name"]): next(iter(event["args"])) for event in kinds["C"]}
+        for pid in sorted(places, key=lambda pid: places[pid]):
+            name = said["process_name", pid, 0]["name"]
+            threads = sorted(key[1:] for key in said if key[0] == "thread_name" and key[1] == pid)
+            group = _ROOT if name in PROCESSES else self._add(_Row(_ROOT, name))
+            if threads and name.startswith(GPU):
+                self._uuids[threads.pop(0)] = group
+            for tid in (tid for _, tid in threads):
+                self._uuids[pid, tid] = self._add(_Row(group, said["thread_name", pid, tid]["name"]))
+            for counter in sorted((c for c in units if c[0] == pid), key=lambda c: (units[c], c)):
+                self._uuids[counter] = self._add(_Row(group, counter[1], units[counter]))
+
+    def _add(self, row: _Row) -> int:
+        uuid = _ROOT + len(self._rows)
+        self._rows[uuid] = row
+        return uuid
 
     def of(self, pid: int, row: int | str) -> int:
         """Number of a thread's row, or of a counter's."""
@@ -216,19 +232,12 @@ class _Tracks:
 
     def packets(self) -> Iterator[Any]:
         """Descriptions of all rows, with their order."""
-        yield self._described(_ROOT, self._title)
-        least = min(self._ranks.values(), default=0)
-        for (pid, row), uuid in self._uuids.items():
-            packet = self._described(uuid, self._names[pid, row])
+        for uuid, row in self._rows.items():
+            packet = self._protos.TracePacket(trusted_packet_sequence_id=_SEQUENCE)
             said = packet.track_descriptor
-            said.parent_uuid = _ROOT if row == _PROCESS else self._uuids[pid, _PROCESS]
-            said.sibling_order_rank = self._ranks[pid, row] - least
-            if (pid, row) in self._units:
-                said.counter.unit_name = self._units[pid, row]
+            said.uuid, said.name, said.child_ordering = uuid, row.name, self._protos.TrackDescriptor.EXPLICIT
+            if row.parent:
+                said.parent_uuid, said.sibling_order_rank = row.parent, uuid
+            if row.unit:
+                said.counter.unit_name = row.unit
             yield packet
-
-    def _described(self, uuid: int, name: str) -> Any:
-        packet = self._protos.TracePacket(trusted_packet_sequence_id=_SEQUENCE)
-        said = packet.track_descriptor
-        said.uuid, said.name, said.child_ordering = uuid, name, self._protos.TrackDescriptor.EXPLICIT
-        return packet

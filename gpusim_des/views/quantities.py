@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from gpusim_des.timeline import Timeline, WarpHistory, WarpState
@@ -25,13 +26,12 @@ class Quantity(NamedTuple):
 def warps_per_sm(record: Timeline, kernels: Sequence[int]) -> list[Quantity]:
     """Resident warps of some kernels, and eligible ones if warps were recorded: means of the SMs that were recorded."""
     warps = [w for w in record.warps if w.kernel in kernels]
-    # Warps may be recorded on some SMs only; then both are theirs.
     if not warps:
         blocks = [b for b in record.blocks if b.kernel in kernels]
         spans = [(b.start_fs, b.end_fs) for b in blocks]
         weights = [record.kernels[b.kernel].warps_per_block / record.sms for b in blocks]
         return [Quantity("resident", "#0072b2", spans, weights)]
-    share, period = 1.0 / recorded_sms(warps), record.sm_period_fs
+    share, period = 1.0 / recorded_sms(record), record.sm_period_fs
     resident = [(w.start_cycle * period, w.end_cycle * period) for w in warps]
     eligible = _in_states(warps, ELIGIBLE, period)
     return [
@@ -43,7 +43,7 @@ def warps_per_sm(record: Timeline, kernels: Sequence[int]) -> list[Quantity]:
 def issue_slots(record: Timeline, kernels: Sequence[int]) -> Quantity:
     """Share of the issue slots that some kernels use, per cent, mean of the SMs whose warps were recorded."""
     warps = [w for w in record.warps if w.kernel in kernels]
-    slots = recorded_sms(warps) * record.kernels[kernels[0]].sub_partitions
+    slots = recorded_sms(record) * record.kernels[kernels[0]].sub_partitions
     issued = _in_states(warps, (WarpState.SELECTED,), record.sm_period_fs)
     return Quantity("issue slots", "#0a2540", issued, [100.0 / slots] * len(issued))
 
@@ -62,9 +62,32 @@ def bandwidths(record: Timeline) -> list[Quantity]:
     return [quantity for quantity in found if quantity.spans]
 
 
-def recorded_sms(warps: Sequence[WarpHistory]) -> int:
-    """SMs on which these warps ran."""
-    return len({w.sm for w in warps})
+def steps(spans: Iterable[tuple[int, int]], weights: Iterable[float]) -> list[tuple[int, float]]:
+    """Every moment at which the sum of weights changes, with the new sum; exact zeros where nothing runs.
+
+    >>> steps([(0, 30), (20, 50)], [1, 2])
+    [(0, 1), (20, 3), (30, 2), (50, 0)]
+    """
+    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for (start, end), weight in zip(spans, weights, strict=True):
+        changes[start].append((weight, 1))
+        changes[end].append((-weight, -1))
+    found: list[tuple[int, float]] = []
+    value: float = 0
+    running = 0
+    for moment in sorted(changes):
+        before = value
+        running += sum(number for _, number in changes[moment])
+        value = value + sum(change for change, _ in changes[moment]) if running else 0
+        if value != before:
+            found.append((moment, value))
+    return found
+
+
+def recorded_sms(record: Timeline) -> int:
+    """SMs whose warps were recorded: all, or those that ``watch=`` names and that had any."""
+    with_warps, with_blocks = {w.sm for w in record.warps}, {b.sm for b in record.blocks}
+    return len(with_warps) if with_blocks - with_warps else record.sms
 
 
 def _rates(label: str, color: str, moved: Sequence[tuple[int, int, int]]) -> Quantity:

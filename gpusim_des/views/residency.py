@@ -42,7 +42,7 @@ def mean_blocks(spans: Sequence[BlockSpan], rows: Mapping[int, int], edges: NDAr
 
 
 def mean_running(
-    spans: Sequence[tuple[int, int]], edges: NDArray[np.float64], weights: Sequence[float] = ()
+    spans: Sequence[tuple[float, float]], edges: NDArray[np.float64], weights: Sequence[float] = ()
 ) -> NDArray[np.float64]:
     """Mean number of `spans` (start and end) in each column of time, each counted `weights` times; once without them.
 

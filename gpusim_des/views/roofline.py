@@ -20,6 +20,8 @@ LINES = ("-", "--", ":", "-.")
 
 GIGA = 1e9
 
+MARKER_SIZE = 15
+
 
 @dataclass(frozen=True)
 class RooflinePoint:
@@ -49,7 +51,7 @@ def roofline(
 
     A thin line leads from each kernel up to the roof over it, that of its own pipe and memory: its length, on a
     logarithmic scale, is the factor that is missing. Points with one label have one number: the same kernel by the
-    bytes of several memories.
+    bytes of several memories, which their shapes tell.
 
     Parameters
     ----------
@@ -94,8 +96,13 @@ def roofline(
     for point in points:
         new = point.label not in numbers
         number = numbers.setdefault(point.label, len(numbers) + 1)
-        handle = _draw_point(ax, roofs, number, point, compute, point.memory or memory[0])
+        shape = list(memory).index(point.memory) if point.memory else None
+        handle = _draw_point(ax, roofs, number, point, compute, point.memory or memory[0], shape)
         handles += [handle] * new
+    for shape, level in enumerate(memory):
+        if any(point.memory == level for point in points):
+            marker = MARKERS[shape % len(MARKERS)]
+            handles += ax.plot([], [], marker, color="#888888", markersize=6, label=f"by the bytes of {level}")
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_xlim(left, right)
@@ -112,19 +119,25 @@ def roofline(
 
 
 def _draw_point(
-    ax: Axes, roofs: Roofs, number: int, point: RooflinePoint, compute: Sequence[str], memory: str
+    ax: Axes, roofs: Roofs, number: int, point: RooflinePoint, compute: Sequence[str], memory: str, shape: int | None
 ) -> Artist:
-    """Draw a number on a marker in colour and shape of its pipe; returns the legend's entry."""
+    """Draw a number on a marker in the colour of its pipe, and in the shape of its memory if it has one.
+
+    Those of memories further down are larger and below: a kernel may move as much there. Returns the legend's entry.
+    """
     pipe = list(compute).index(point.compute)
-    color, marker = palette.kernel_color(pipe), MARKERS[pipe % len(MARKERS)]
+    color, marker = palette.kernel_color(pipe), MARKERS[(pipe if shape is None else shape) % len(MARKERS)]
+    larger = shape or 0
     y = point.per_second / GIGA
     roof = roofs.attainable(point.intensity, point.compute, memory) / GIGA
     ax.plot((point.intensity, point.intensity), (y, roof), color=palette.lighter(color, 0.5), linewidth=1.0, zorder=1)
-    ax.plot([point.intensity], [y], marker, color=color, markersize=15, markeredgecolor="white", zorder=3)
+    size = MARKER_SIZE + 6 * larger
+    zorder = 3 - 0.1 * larger
+    ax.plot([point.intensity], [y], marker, color=color, markersize=size, markeredgecolor="white", zorder=zorder)
     text = palette.text_color(color)
     ax.annotate(str(number), (point.intensity, y), ha="center", va="center", fontsize="small", color=text, zorder=4)
     label = f"{number}  {figure.plain(point.label)}"
-    handle: Artist = ax.plot([], [], marker, color=color, markersize=6, label=label)[0]
+    handle: Artist = ax.plot([], [], marker if shape is None else "o", color=color, markersize=6, label=label)[0]
     return handle
 
 

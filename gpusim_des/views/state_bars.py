@@ -76,10 +76,10 @@ def compare_runs(
     kernel: int | str | None = None,
     labels: tuple[str, str] = ("A", "B"),
 ) -> Axes:
-    """Draw two runs below each other: their warp-cycles by state on one scale, with times and counters.
+    """Draw two runs below each other: their kernel times on one scale, divided by state, with counters.
 
-    The legend says how the warp-cycles of each state changed. What two runs of one program on two GPUs, or of two
-    versions on one, have in common is the work; warp-cycles tell where the time of the slower one goes.
+    A bar is as long as the run's kernels took; each state has the share that it has of the warp-cycles. The legend says
+    how much longer or shorter each part became: together that is the difference of the times.
 
     Parameters
     ----------
@@ -99,14 +99,20 @@ def compare_runs(
     """
     runs = [figure.timeline_of(before), figure.timeline_of(after)]
     chosen = [[run.kernels[k] for k in figure.kernels_shown(run, kernel)] for run in runs]
-    bars = [_added([k.stalls for k in kernels]) for kernels in chosen]
     seconds = [sum(k.seconds for k in kernels) for kernels in chosen]
+    bars = [
+        _microseconds(_added([k.stalls for k in kernels]), time) for kernels, time in zip(chosen, seconds, strict=True)
+    ]
     names = [
         f"{figure.plain(label)}\n{_counters(kernels, time)}"
         for label, kernels, time in zip(labels, chosen, seconds, strict=True)
     ]
-    changes = {state.suffix: _change(bars[0].get(state.suffix, 0), bars[1].get(state.suffix, 0)) for state in WarpState}
+    changes = {
+        state.suffix: _change(bars[0].get(state.suffix, 0.0), bars[1].get(state.suffix, 0.0)) for state in WarpState
+    }
     ax = _draw(ax, bars, names, changes)
+    ax.set_xlabel("kernel time (µs), divided as the warp-cycles are")
+    ax.xaxis.set_major_formatter("{x:,.4g}")
     of = f" of {figure.plain(kernel)}" if isinstance(kernel, str) else ""
     ratio = f"{seconds[1] / seconds[0]:.3g} times" if seconds[0] else "not comparable to"
     ax.set_title(f"{figure.plain(labels[1])} takes {ratio} the kernel time{of} of {figure.plain(labels[0])}")
@@ -146,10 +152,14 @@ def _added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return dict(whole)
 
 
-def _change(before: int, after: int) -> str:
-    if not before:
-        return "new" if after else ""
-    return f"{100 * (after - before) / before:+.0f}%" if after != before else "same"
+def _microseconds(stalls: Mapping[str, int], seconds: float) -> dict[str, float]:
+    """Parts of a time, in proportion to warp-cycles."""
+    whole = sum(stalls.values())
+    return {state: 1e6 * seconds * cycles / whole for state, cycles in stalls.items() if cycles}
+
+
+def _change(before: float, after: float) -> str:
+    return f"{after - before:+,.3g} µs" if after != before else "same"
 
 
 def _counters(kernels: Sequence[KernelTiming], seconds: float) -> str:
@@ -167,8 +177,10 @@ def _counters(kernels: Sequence[KernelTiming], seconds: float) -> str:
     )
 
 
-def _draw(ax: Axes | None, bars: Sequence[Mapping[str, int]], labels: Sequence[str], notes: Mapping[str, str]) -> Axes:
-    """Draw stacks of warp-cycles with a legend; `notes` are added to the states' names."""
+def _draw(
+    ax: Axes | None, bars: Sequence[Mapping[str, float]], labels: Sequence[str], notes: Mapping[str, str]
+) -> Axes:
+    """Draw stacks, of warp-cycles if nobody says else, with a legend; `notes` are added to the states' names."""
     states = [s for s in WarpState if any(bar.get(s.suffix, 0) for bar in bars)]
     room = 0.95 if notes else 0.36
     ax = figure.new_axes(ax, 11.0, figure.height(len(bars), row=room, entries=len(states) + 1))
@@ -190,7 +202,7 @@ def _draw(ax: Axes | None, bars: Sequence[Mapping[str, int]], labels: Sequence[s
         left = [a + b for a, b in zip(left, widths, strict=True)]
     ax.set_yticks(range(len(bars)), labels)
     ax.set_ylim(len(bars) - 0.5, -0.5)
-    ax.set_xlim(0.0, max(1.0, *left))
+    ax.set_xlim(0.0, max(left) or 1.0)
     ax.set_xlabel("resident warp-cycles")
     ax.xaxis.set_major_formatter("{x:,.0f}")
     figure.open_frame(ax)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from gpusim_des.timeline import Timeline
-from gpusim_des.views.quantities import Quantity, bandwidths, issue_slots, warps_per_sm
+from gpusim_des.views.quantities import Quantity, bandwidths, issue_slots, steps, warps_per_sm
 from gpusim_des.views.residency import mean_running
 from gpusim_des.views.trace_events import Event, us
 
 COLUMNS = 240
 """Points of a curve in a stretch of time in which kernels run: warps change their states in every cycle."""
 
+MOST_POINTS = 24_000
+"""Points of a curve in all: many kernels get fewer each."""
+
+LEAST_COLUMNS = 4
+
 
 def counter_events(timeline: Timeline, pid: int) -> Iterator[Event]:
     """All counters, in the process that holds the kernels."""
     yield from _resident_blocks(timeline, pid)
     for quantity in bandwidths(timeline):
-        yield from _steps(f"{quantity.label} GB/s", "GB/s", zip(quantity.spans, quantity.weights, strict=True), pid)
+        yield from _steps(f"{quantity.label} GB/s", "GB/s", quantity, pid)
     if timeline.warps:
         kernels = range(len(timeline.kernels))
         for quantity in warps_per_sm(timeline, kernels):
@@ -29,38 +35,37 @@ def counter_events(timeline: Timeline, pid: int) -> Iterator[Event]:
 
 
 def _resident_blocks(timeline: Timeline, pid: int) -> Iterator[Event]:
-    """Resident blocks of each kernel."""
-    spans: dict[int, list[tuple[tuple[int, int], int]]] = defaultdict(list)
+    """Resident blocks of all launches of each kernel."""
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for span in timeline.blocks:
-        spans[span.kernel].append(((span.start_fs, span.end_fs), 1))
-    for kernel in sorted(spans):
-        name = f"resident blocks: {timeline.kernels[kernel].name} ({kernel})"
-        yield from _steps(name, "blocks", spans[kernel], pid)
+        spans[timeline.kernels[span.kernel].name].append((span.start_fs, span.end_fs))
+    for name, of_kernel in spans.items():
+        quantity = Quantity(f"resident blocks: {name}", "", of_kernel, [1] * len(of_kernel))
+        yield from _steps(quantity.label, "blocks", quantity, pid)
 
 
-def _steps(name: str, unit: str, spans: Iterable[tuple[tuple[int, int], float]], pid: int) -> Iterator[Event]:
-    """The sum of weights, once for every moment at which it changes; exact zeros where nothing runs."""
-    changes: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for (start, end), weight in spans:
-        changes[start].append((weight, 1))
-        changes[end].append((-weight, -1))
-    value: float = 0
-    running = 0
-    for moment in sorted(changes):
-        before = value
-        running += sum(number for _, number in changes[moment])
-        value = value + sum(change for change, _ in changes[moment]) if running else 0
-        if value != before:
-            yield _counter(moment, name, unit, value if isinstance(value, int) else round(value, 3), pid)
+def _steps(name: str, unit: str, quantity: Quantity, pid: int) -> Iterator[Event]:
+    """Values at the moments at which they change."""
+    for moment, value in steps(quantity.spans, quantity.weights):
+        yield _counter(moment, name, unit, value if isinstance(value, int) else round(value, 3), pid)
 
 
 def _curve(timeline: Timeline, name: str, unit: str, quantity: Quantity, pid: int) -> Iterator[Event]:
     """Means over columns of the time in which kernels run."""
-    for start, end in _busy(timeline):
-        edges = np.linspace(start, end, min(COLUMNS, max(1, (end - start) // timeline.sm_period_fs)) + 1)
+    stretches = _busy(timeline)
+    most = max(LEAST_COLUMNS, min(COLUMNS, MOST_POINTS // max(1, len(stretches))))
+    ordered = sorted(zip(quantity.spans, quantity.weights, strict=True))
+    starts = [start for (start, _), _ in ordered]
+    for start, end in stretches:
+        # What runs in a stretch starts and ends in it: between two stretches nothing runs.
+        inside = ordered[bisect_left(starts, start) : bisect_left(starts, end)]
+        if not inside:
+            continue
+        spans, weights = zip(*inside, strict=True)
+        edges = np.linspace(start, end, min(most, max(1, (end - start) // timeline.sm_period_fs)) + 1)
         last = 0.0
-        for moment, mean in zip(edges.tolist(), mean_running(quantity.spans, edges, quantity.weights), strict=False):
-            value = round(float(mean), 3)
+        for moment, mean in zip(edges.tolist(), mean_running(spans, edges, weights).tolist(), strict=False):
+            value = round(mean, 3)
             if value != last:
                 yield _counter(round(moment), name, unit, value, pid)
             last = value

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gpusim_des.timeline import HasTimeline, Timeline, WarpHistory, WarpState
 from gpusim_des.views import figure, palette
 from gpusim_des.views.figure import Bar, Unit
+from gpusim_des.views.residency import mean_running
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +23,12 @@ ROW_FILL = 0.84
 
 MOST_NAMED_ISSUES = 4000
 """Above this many instructions in the picture no names are written: none would fit."""
+
+MOST_STATES = 4000
+"""States in a warp's row above which columns are drawn, each in the colour of the state that took most of it."""
+
+COLUMNS = 2000
+"""Such columns: more than a picture has pixels for."""
 
 OP_FONT = 7.0
 """Points of an instruction's name."""
@@ -39,7 +49,8 @@ def warp_timeline(
 
     A row is a warp, named ``block.warp``; its colour is its state in that cycle. Dark is an issued instruction. Its
     name stands on it or, where that is too narrow, before it, in the time in which the warp waits to issue it; names
-    that do not fit are left out: zoom in with `start` and `end`.
+    that do not fit are left out: zoom in with `start` and `end`. Of rows with more states than a picture can show, each
+    column has the colour of the state that took most of it, and the title says so.
 
     Parameters
     ----------
@@ -83,12 +94,13 @@ def warp_timeline(
     several = len({w.kernel for w in rows}) > 1
     _warp_axis(ax, rows, several)
     states = _draw(ax, rows, period, scale)
+    summary = any(len(warp.states) > MOST_STATES for warp in rows)
     named = _name_issues(ax, rows, period, scale)
     entries = [figure.patch(palette.STATE_STYLES[state], state.suffix) for state in sorted(states)]
     title = "state of the warp" + "\n(names: the instruction\nthat it waits to issue,\nor issues)" * named
     figure.outside_legend(ax, entries, title=title)
     shown = sorted({w.kernel for w in rows})
-    ax.set_title(f"Warps on SM {rows[0].sm}: {figure.where(record, shown)}")
+    ax.set_title(f"Warps on SM {rows[0].sm}: {figure.where(record, shown)}" + "\n(longest states)" * summary)
     return ax
 
 
@@ -126,13 +138,35 @@ def _draw(ax: Axes, rows: Sequence[WarpHistory], period: int, scale: int) -> set
     low, high = ax.get_xlim()
     groups: dict[WarpState, list[Bar]] = defaultdict(list)
     for row, warp in enumerate(rows):
-        for span in warp.states:
-            left, right = span.start_cycle * period / scale, span.end_cycle * period / scale
-            if right > low and left < high:
-                groups[span.state].append(Bar(left, right, row - ROW_FILL / 2, row + ROW_FILL / 2))
+        spans = [
+            (span.start_cycle * period / scale, span.end_cycle * period / scale, span.state) for span in warp.states
+        ]
+        seen = [span for span in spans if span[1] > low and span[0] < high]
+        for left, right, state in seen if len(seen) <= MOST_STATES else summarized(seen, low, high):
+            groups[state].append(Bar(left, right, row - ROW_FILL / 2, row + ROW_FILL / 2))
     for state, bars in sorted(groups.items()):
         figure.add_bars(ax, bars, palette.STATE_STYLES[state], label=state.suffix)
     return set(groups)
+
+
+def summarized(
+    spans: Sequence[tuple[float, float, WarpState]], low: float, high: float
+) -> Iterator[tuple[float, float, WarpState]]:
+    """Yield few spans for many: in each of equal columns of time, the state that took most of it.
+
+    >>> wait, selected = WarpState.WAIT, WarpState.SELECTED
+    >>> many = [(n, n + 0.7, wait) for n in range(4000)] + [(n + 0.7, n + 1.0, selected) for n in range(4000)]
+    >>> [(start, end, state.suffix) for start, end, state in summarized(many, 0.0, 4000.0)]
+    [(0.0, 4000.0, 'wait')]
+    """
+    edges = np.linspace(low, high, COLUMNS + 1)
+    states = sorted({state for *_, state in spans})
+    shares = [mean_running([(a, b) for a, b, s in spans if s is state], edges) for state in states]
+    most, covered = np.argmax(shares, axis=0), np.sum(shares, axis=0) > 0
+    change = np.flatnonzero((np.diff(most) != 0) | (np.diff(covered.astype(int)) != 0)) + 1
+    for first, last in pairwise([0, *change.tolist(), COLUMNS]):
+        if covered[first]:
+            yield float(edges[first]), float(edges[last]), states[most[first]]
 
 
 def _name_issues(ax: Axes, rows: Sequence[WarpHistory], period: int, scale: int) -> bool:
