@@ -173,8 +173,9 @@ class Device(StreamFace):
         if not isinstance(dynamic_shared, int | np.integer) or dynamic_shared < 0:
             raise LaunchError(f"dynamic_shared = {dynamic_shared!r}: a whole number of bytes, at least 0")
         used = ASSUMED_REGISTERS if registers is None else registers
-        if not isinstance(used, int | np.integer) or used < 1:
-            raise LaunchError(f"registers = {used!r}: a whole number of registers per thread, at least 1")
+        most = self.gpu.max_registers_per_thread
+        if not isinstance(used, int | np.integer) or not 1 <= used <= most:
+            raise LaunchError(f"registers = {used!r}: whole registers per thread, 1 to {most}; the rest goes to memory")
         shape = config.threads_per_block, int(used), int(dynamic_shared)
         if occupancy(self.gpu, *shape).blocks_per_sm == 0:  # and refuses what is beyond a limit of its own
             raise LaunchError(f"too many resources requested for launch of {kernel.name!r}: {misfit(self.gpu, *shape)}")

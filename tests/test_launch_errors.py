@@ -52,9 +52,9 @@ def test_a_launch_error_is_a_value_error(dev: gs.Device) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"registers": 0}, "registers = 0: a whole number of registers per thread, at least 1"),
-        ({"registers": 1.5}, "registers = 1.5: a whole number"),
-        ({"registers": 256}, "registers = 256 per thread: must lie between 0 and 255"),
+        ({"registers": 0}, "registers = 0: whole registers per thread, 1 to 255"),
+        ({"registers": 1.5}, "registers = 1.5: whole registers"),
+        ({"registers": 256}, "registers = 256: whole registers per thread, 1 to 255; the rest goes to memory"),
         ({"dynamic_shared": -1}, "dynamic_shared = -1: a whole number of bytes, at least 0"),
         ({"dynamic_shared": 0.5}, "dynamic_shared = 0.5: a whole number of bytes"),
         ({"dynamic_shared": 232_449}, "shared_mem = 232449 per block: must lie between 0 and 227 KiB .*smaller tiles"),

@@ -190,7 +190,7 @@ def test_a_trace_on_another_gpu(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("--profiler CUT", r"cut.json: the JSON is cut off"),
         ("--threads 32 --ptxas EMPTY", r"a ptxas log without kernels"),
         ("--threads 32 --cuobjdump EMPTY", r"a dump without kernels"),
-        ("--threads 32 --ptxas NOWHERE", r"No such file.*nowhere"),
+        ("--threads 32 --ptxas NOWHERE", r"nowhere: no such file"),
         ("--threads 32 --sweep block --plot NOWHERE/a.png", r"--plot .*a\.png: there is no folder .*nowhere; create"),
         ("--threads 32 --sweep block --plot a.foo", r"--plot a\.foo: the ending chooses the format: \.png, \.svg or"),
     ],

@@ -118,7 +118,7 @@ def occupancy(
     _refuse_impossible(gpu, *asked)
     percent = None if carveout is None else _whole("carveout", carveout)
     if percent is not None and not 0 <= percent <= 100:
-        raise LaunchError(f"carveout = {percent}: must be a percentage, 0 to 100; None asks for the largest")
+        raise LaunchError(f"carveout = {percent}: must be a percentage, 0 to 100; leave it out for the largest")
     used = _whole("barriers", barriers)
     if not 0 <= used <= MOST_BARRIERS:
         raise LaunchError(f"barriers = {used} per block: must lie between 0 and {MOST_BARRIERS}")
