@@ -203,6 +203,17 @@ def test_files_that_cannot_be_run(
     assert re.search(message, capsys.readouterr().err)
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_kernel_that_runs_thread_by_thread_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = "import os\nimport gpusim_des as gs\n@gs.kernel\ndef k(t, x):\n    x[t.threadIdx.x] = os.getpid() > 0\n"
+    (tmp_path / "k.py").write_text(source)
+    command = ["run", str(tmp_path / "k.py"), "--gpu", "tiny", "--grid", "1", "--block", "32", "--arg", "x=f32[32]"]
+    assert main(command) == 0
+    assert re.fullmatch(r"gpusim-des: kernel 'k' runs thread by thread.*line 5 of k\.py\n", capsys.readouterr().err)
+
+
 def test_a_folder_that_is_not_there_is_told_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ADD, *ADD_ARGS, "--save", str(tmp_path / "no" / "r.json")]) == 2
     assert re.search(r"--save .*r\.json: there is no folder .*create it first", capsys.readouterr().err)

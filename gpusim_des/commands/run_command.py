@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpusim_des.commands.output import check_file, printable, writable
+from gpusim_des.commands.output import check_file, plain_warnings, printable, writable
 from gpusim_des.commands.parser import whole_number
 from gpusim_des.commands.progress import Progress
 from gpusim_des.errors import UsageError
@@ -167,7 +167,8 @@ def sample_of(text: str | None) -> Any:
 def _measure(kernel: KernelFunction, configuration: Configuration, *, copies: bool) -> Measured:
     from gpusim_des.sweeps.configuration import measure  # noqa: PLC0415 - as above
 
-    with Progress(f"executing {kernel.name}") as executing, Progress(f"simulating {kernel.name}") as simulating:
+    told = Progress(f"executing {kernel.name}"), Progress(f"simulating {kernel.name}")
+    with plain_warnings(), told[0] as executing, told[1] as simulating:
         return measure(
             kernel, configuration, detail="sm", copies=copies, executing=executing, simulating=simulating.of_kernel
         )
