@@ -19,7 +19,7 @@ PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "publis
 def play(gpu: GPU, blocks: Sequence[Sequence[WarpTrace]], *, caches: Caches = "on", **launch: Any) -> KernelTiming:
     """Simulate one kernel that was written by hand."""
     trace = KernelTrace.of_blocks("k", blocks, **launch)
-    return simulate(gpu, [trace], detail="kernel", caches=caches).kernels[0]
+    return simulate(gpu, [trace], engine="compiled", detail="kernel", caches=caches).kernels[0]
 
 
 class Chain:

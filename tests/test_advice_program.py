@@ -230,8 +230,8 @@ def test_kernels_weigh_as_much_as_their_time() -> None:
     dev = device()
     a, out = arrays(dev, "ab")
     for _ in range(3):
-        dev.launch(k.by_column, (8, 32), (32, 8), a, out, 256)
-    dev.launch(k.counted_loop, 16, 256, a, out, 1000)
+        dev.launch(k.by_column, (8, 8), (32, 8), a, out, 256)
+    dev.launch(k.counted_loop, 8, 256, a, out, 500)
     sim = dev.simulate(engine="compiled")
     alone = dev.launches[0].advice()[0]
     (found,) = (advice for advice in sim.advice() if advice.kernel == "by_column")

@@ -79,20 +79,23 @@ def test_tiled_matmul_with_two_buffers(
     kernel: Any, vectorize: Any, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(executor, "CHUNK_THREADS", TILE * TILE * at_once)
-    n = 3 * TILE
+    steps = 2  # tiles in a row and in a column
+    n = steps * TILE
     rng = np.random.default_rng(1)
     a, b = (rng.integers(-9, 9, (n, n)).astype(np.float32) for _ in range(2))
     dev = gs.Device("tiny")
     c = dev.malloc((n, n), np.float32)
-    launch = dev.launch(kernel, (3, 3), (TILE, TILE), dev.to_device(a), dev.to_device(b), c, n, vectorize=vectorize)
+    launch = dev.launch(
+        kernel, (steps, steps), (TILE, TILE), dev.to_device(a), dev.to_device(b), c, n, vectorize=vectorize
+    )
     assert np.array_equal(dev.to_host(c), a @ b)
-    counters, warps = launch.counters, 9 * 2
-    assert counters.instruction_mix["async_copy"] == counters.global_load_requests == warps * 2 * 3
-    assert counters.thread_loads == 9 * 64 * 2 * 3
-    assert counters.instruction_mix["async_commit"] == warps * 4
-    assert counters.instruction_mix["async_wait"] == warps * 3
-    # Each warp writes two shared arrays in each of three steps, and reads 2 × 8 elements in each.
-    assert counters.shared_requests == warps * 3 * (2 + 2 * TILE)
+    counters, warps = launch.counters, steps**2 * 2
+    assert counters.instruction_mix["async_copy"] == counters.global_load_requests == warps * 2 * steps
+    assert counters.thread_loads == steps**2 * 64 * 2 * steps
+    assert counters.instruction_mix["async_commit"] == warps * (steps + 1)
+    assert counters.instruction_mix["async_wait"] == warps * steps
+    # Each warp writes two shared arrays in each step, and reads 2 × 8 elements in each.
+    assert counters.shared_requests == warps * steps * (2 + 2 * TILE)
 
 
 # What a wait completes ----------------------------------------------------------------------------------------------

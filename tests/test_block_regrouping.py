@@ -308,7 +308,7 @@ def with_control(body: st.SearchStrategy[list[Step]]) -> st.SearchStrategy[list[
 all_steps = with_control(with_control(st.lists(plain_steps, max_size=4)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(all_steps, st.integers(1, 6), st.sampled_from([1, 7, 32, 48, 70]))
 def test_random_kernels_run_at_once_as_they_run_alone(steps: list[Step], grid: int, block: int) -> None:
     host = (np.arange(SIZE, dtype=np.int32) * 37) % 101 + 1

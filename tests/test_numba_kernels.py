@@ -144,7 +144,7 @@ def check_random(folder: Path, seed: int) -> None:
     assert_same(launch, reference)
 
 
-@settings(QUICK, max_examples=8)
+@settings(QUICK, max_examples=4)
 @given(seed=st.integers(0, 2**32))
 def test_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
     check_random(folder, seed)

@@ -17,7 +17,7 @@ from tests.random_kernels import random_kernel
 from tests.test_thread_equality import run
 from tests.thread_modules import module_of
 
-SETTINGS = settings(deadline=None, derandomize=True, max_examples=150)
+SETTINGS = settings(deadline=None, derandomize=True, max_examples=60)
 QUICK = settings(SETTINGS, database=None, phases=[Phase.explicit, Phase.generate], max_examples=8)
 ELEMENTS = 4
 MEMORIES = st.sampled_from(["shared", "global"])
