@@ -224,6 +224,8 @@ class RooflineRun:
     """What the busiest part takes longer for twice the work where it is the only limit."""
     alone_s: float
     """What that takes longer, simulated."""
+    channel_s: float
+    """What the busiest DRAM channel is busy longer, where DRAM is the limit."""
     parts: gs.analytic.Roofline
     reading_s: float
     """What the busiest part would take if DRAM were as fast for reads and writes mixed as for reads."""
@@ -274,8 +276,9 @@ def measure(chip: gs.GPU, case: Case, twice: Case) -> RooflineRun:
     alone, found = gs.experiment.limited_by(chip, busiest.limiter), []
     for some in (case, twice):
         once, timing = run(alone, some)
-        found.append((parts(alone, once, timing.dram_bytes, case.kind).seconds, timing.seconds))
-    formula_more, more = (b - a for a, b in zip(*found, strict=True))
+        formula_s = parts(alone, once, timing.dram_bytes, case.kind).seconds
+        found.append((formula_s, timing.seconds, timing.busiest_channel * timing.seconds))
+    formula_more, more, channel_more = (b - a for a, b in zip(*found, strict=True))
     lone_s = gs.experiment.alone_s(
         chip, case.kernel, case.block, *case.inputs, np.zeros_like(case.expected), *case.scalars, registers=32
     )
@@ -286,6 +289,7 @@ def measure(chip: gs.GPU, case: Case, twice: Case) -> RooflineRun:
         kernel,
         formula_more,
         more,
+        channel_more if busiest.limiter == "DRAM" else 0.0,
         busiest,
         parts(chip, launch, kernel.dram_bytes, "read").seconds,
         gs.analytic.waves(kernel.blocks, kernel.blocks_per_sm, chip.sms).count * lone_s,
@@ -323,6 +327,7 @@ def compared(runs: Sequence[RooflineRun], chip: gs.GPU) -> gs.Comparison:
     """Intensities, and operations per second by the chart and by all parts."""
     labels, reached = [r.case.name for r in runs], [r.per_second / 1e9 for r in runs]
     roofs = gs.analytic.roofs(chip)
+    uneven = [r for r in runs if r.channel_s > r.alone_formula_s]
     return (
         gs.compare(
             *([r.case.intensity for r in runs], [r.intensity for r in runs]),
@@ -356,6 +361,8 @@ def compared(runs: Sequence[RooflineRun], chip: gs.GPU) -> gs.Comparison:
             name="busiest part, where nothing else limits",
             quantity="what twice the work takes longer (µs)",
             labels=labels,
+            explain=dict.fromkeys((r.case.name for r in uneven), "one DRAM channel has more to do than the others"),
+            explained_up_to={r.case.name: gs.experiment.reach(r.alone_formula_s, r.channel_s, 0.03) for r in uneven},
             assumes="next to no latencies, and other parts far from busy",
         )
     )

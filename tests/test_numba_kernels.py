@@ -151,7 +151,7 @@ def test_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=40)
+@settings(QUICK, max_examples=20)
 @given(seed=st.integers(0, 2**32))
 def test_many_random_kernels_are_equal_both_ways(folder: Path, seed: int) -> None:
     check_random(folder, seed)
