@@ -13,9 +13,8 @@ from typing import BinaryIO
 
 import pytest
 
-from gpusim_des import latency_hiding
 from gpusim_des.cli import main
-from gpusim_des.gpu import list_gpus, load_gpu
+from gpusim_des.gpu import list_gpus
 
 
 def test_gpus_lists_every_model(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,20 +133,3 @@ def test_wrong_usage_exits_with_2() -> None:
     with pytest.raises(SystemExit) as exit_info:
         main(["dmeo"])
     assert exit_info.value.code == 2
-
-
-@pytest.mark.slow
-def test_demo_shows_latency_hiding_on_the_h100() -> None:
-    gpu = load_gpu("h100-sxm").slice(sms=16)
-
-    points = [latency_hiding.measure(gpu, blocks)[0] for blocks in latency_hiding.occupancies(gpu)]
-
-    assert [p.warps_per_sm for p in points] == [4, 8, 16, 32, 64]
-    # Far below the knee bandwidth is proportional to warps; above it more warps change nothing.
-    assert points[1].gbs == pytest.approx(2 * points[0].gbs, rel=0.02)
-    assert points[4].gbs == pytest.approx(points[3].gbs, rel=0.02)
-    # The law with the cost of a block explains the linear part but for address arithmetic and the ends of the run.
-    for p in points[:2]:
-        assert -0.5 < p.difference < -0.35
-        assert -0.12 < p.difference_with_block_cost < 0
-    assert points[4].gbs / points[4].littles_law_gbs > 0.97

@@ -164,9 +164,7 @@ def test_tiled_matmul_without_caches(capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "gpu", ["c1060", "c2050", "k20c", "v100-sxm2", "t4", "a100-sxm-80gb", "rtx-4090", "h200-sxm", "b200"]
-)
+@pytest.mark.parametrize("gpu", ["c1060", "k20c", "v100-sxm2", "b200"])
 def test_no_gpu_beats_its_roofline(gpu: str) -> None:
     """With caches and without; and the naive kernel comes close to the DRAM limit where that is the limit."""
     for caches in ("on", "off"):

@@ -50,6 +50,19 @@ def test_the_table_is_the_one_that_the_demo_prints(tmp_path: Path, capsys: pytes
     table = printed[printed.index("blocks  warps") : printed.index("\n\nLittle's law counts")]
     assert f"```\n{table}\n```" in README
 
+    rows = [line.split() for line in table.splitlines()[-5:]]
+    warps, gbs, law, off, with_block_cost = (
+        [float(row[column].rstrip("%")) for row in rows] for column in (1, 5, 6, 7, 9)
+    )
+    assert warps == [4, 8, 16, 32, 64]
+    # Far below the knee bandwidth is proportional to warps; above it more warps change nothing.
+    assert gbs[1] == pytest.approx(2 * gbs[0], rel=0.02)
+    assert gbs[4] == pytest.approx(gbs[3], rel=0.02)
+    assert gbs[4] / law[4] > 0.97
+    # The law with the cost of a block explains the linear part but for address arithmetic and the ends of the run.
+    assert all(-50 < each < -35 for each in off[:2])
+    assert all(-12 < each < 0 for each in with_block_cost[:2])
+
 
 def test_the_mistake_is_found_as_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     section = README[README.index("### Is it fast?") :].partition("\n## ")[0]

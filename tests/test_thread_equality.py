@@ -123,7 +123,7 @@ def test_random_kernels_counting_lines(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=100)
+@settings(QUICK, max_examples=60)
 @given(seed=SEEDS)
 def test_many_random_kernels(folder: Path, seed: int) -> None:
     source, grid, block = random_kernel(seed)
