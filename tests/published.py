@@ -9,6 +9,7 @@ from typing import Any
 
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import KernelTiming
+from gpusim_des.timing.choice import Engine
 from gpusim_des.timing.simulate import Caches, simulate
 from gpusim_des.trace import Instruction, KernelTrace, OpClass, WarpTrace
 
@@ -16,10 +17,17 @@ PUBLISHED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "publis
 """Measurements by name; every one says by whom (``source``) and on which chip (``gpu``)."""
 
 
-def play(gpu: GPU, blocks: Sequence[Sequence[WarpTrace]], *, caches: Caches = "on", **launch: Any) -> KernelTiming:
+def play(
+    gpu: GPU,
+    blocks: Sequence[Sequence[WarpTrace]],
+    *,
+    caches: Caches = "on",
+    engine: Engine = "compiled",
+    **launch: Any,
+) -> KernelTiming:
     """Simulate one kernel that was written by hand."""
     trace = KernelTrace.of_blocks("k", blocks, **launch)
-    return simulate(gpu, [trace], engine="compiled", detail="kernel", caches=caches).kernels[0]
+    return simulate(gpu, [trace], engine=engine, detail="kernel", caches=caches).kernels[0]
 
 
 class Chain:

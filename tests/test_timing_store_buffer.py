@@ -23,5 +23,5 @@ def test_each_acknowledgement_wakes_the_waiting_stores_once(monkeypatch: pytest.
     chain = Chain()
     for k in range(16):
         chain.access(OpClass.GLOBAL_STORE, range(4 * k, 4 * k + 4))
-    play(TINY.replace(store_buffer="256 B"), [[chain.warp()] * 16])
+    play(TINY.replace(store_buffer="256 B"), [[chain.warp()] * 16], engine="simpy")
     assert 0 < len(looks) <= 16 * 16
