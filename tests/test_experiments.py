@@ -187,7 +187,7 @@ def test_tiled_matmul_in_two_processes(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["copy_overlap", "divergence", "ilp_vs_tlp", "launch_overhead", "wave_quantization"])
+@pytest.mark.parametrize("name", ["divergence", "ilp_vs_tlp", "launch_overhead"])
 def test_with_its_defaults(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path)
     assert table.passed

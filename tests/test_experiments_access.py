@@ -15,6 +15,8 @@ from tests.explained import check_bounds
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
 
 both = pytest.mark.parametrize("gpu", ["tiny", pytest.param(None, marks=pytest.mark.slow)])
+default = pytest.mark.parametrize("gpu", [pytest.param(None, marks=pytest.mark.slow)])
+"""Those that take long on any GPU."""
 """On the smallest GPU, and on the default one of each experiment."""
 
 
@@ -92,7 +94,7 @@ def test_divergence(gpu: str | None, tmp_path: Path) -> None:
     assert chain.rows[0].simulated == pytest.approx(4 * 64 * 4)  # four ways, four cycles an instruction
 
 
-@both
+@default
 def test_transpose(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("transpose", gpu, tmp_path)
 
@@ -131,7 +133,7 @@ def test_what_holds_up_a_transpose_that_writes_columns() -> None:
     assert ratio(tiny, "tile of 32 columns") > 1.1
 
 
-@both
+@default
 def test_histogram(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("histogram", gpu, tmp_path)
 
@@ -167,7 +169,7 @@ def test_passes_of_atomics() -> None:
     assert of(np.arange(256)) == (8, [8] * 4, [8] * 4)
 
 
-@both
+@default
 def test_reduction(gpu: str | None, tmp_path: Path) -> None:
     table = check_quick("reduction", gpu, tmp_path)
 

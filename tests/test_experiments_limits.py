@@ -220,7 +220,7 @@ def test_scaling(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ilp_vs_tlp", "latency_hiding", "little_law", "occupancy_sweep", "roofline", "scaling", "tiled_matmul"]
+    "name", ["ilp_vs_tlp", "latency_hiding", "little_law", "occupancy_sweep", "scaling", "tiled_matmul"]
 )
 def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
     _, table = load(name).main("tiny", tmp_path, quick=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ Grid = list[list[WarpTrace]]
 
 
 def bytes_per_second(
-    gpu: GPU, grid_of: Callable[[int], Grid], few: int, nbytes: int, caches: Caches = "on", **launch: int
+    gpu: GPU, grid_of: Callable[[int], Grid], few: int, nbytes: int, caches: Caches = "on", **launch: Any
 ) -> float:
     """Rate of the steady state: `nbytes` for each of the `few` steps that a run of twice as many has more."""
     short, long = (play(gpu, grid_of(steps), caches=caches, **launch).seconds for steps in (few, 2 * few))

@@ -189,7 +189,7 @@ def finished(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [2])
 def test_kill_9_at_random_moments_loses_nothing(workers: int, tmp_path: Path) -> None:
     """Whatever was told as done is on the disk afterwards, whole, and stays; at the end all rows are right."""
     chance = random.Random(5)
