@@ -81,6 +81,6 @@ def test_fifteen_random_launches() -> None:
 
 
 @pytest.mark.slow
-def test_three_hundred_random_launches() -> None:
-    met = limiters(11, 300, 500, "compiled")
+def test_five_hundred_random_launches() -> None:
+    met = limiters(11, 500, 500, "compiled")
     assert min(met[name] for name in ("warps", "registers", "shared_mem", "blocks", "fits nowhere")) >= 10, met
