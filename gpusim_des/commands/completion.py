@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command."""
     from gpusim_des.experiment import list_experiments  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
     from gpusim_des.gpu import list_gpus  # noqa: PLC0415
-    from gpusim_des.silicon import list_targets  # noqa: PLC0415
+    from gpusim_des.silicon import list_targets  # noqa: PLC0415 - as above
 
     targets = tuple(target.name for target in list_targets())
     print(script(options.shell, options.parsers, list_gpus(), list_experiments(), targets), end="")

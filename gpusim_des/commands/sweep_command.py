@@ -83,8 +83,8 @@ def run(options: argparse.Namespace) -> int:
     wrong in any of them, as for `run`, and 2 where none could be measured; standard error says why.
     """
     from gpusim_des.sweeps.axes import plan  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
-    from gpusim_des.sweeps.map_request import check_map  # noqa: PLC0415
-    from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415
+    from gpusim_des.sweeps.map_request import check_map  # noqa: PLC0415 - as above
+    from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415 - as above
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
 
     _complete(options)
