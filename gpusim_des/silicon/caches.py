@@ -94,18 +94,22 @@ def bandwidth_of_one_buffer(gpu: GPU, inputs: Mapping[str, Any]) -> float:
     return small.sms * per_round * THREADS * np.dtype(dtype).itemsize / seconds * whole(gpu, small) / 1e9
 
 
-PIECE_THREADS, RESIDENT, IN_FLIGHT = 1024, 2, 8
-"""Threads of a block that reads a piece; blocks on an SM; loads that are under way for each thread."""
+PIECE_THREADS, RESIDENT = 1024, 2
+"""Threads of a block that reads a piece, and blocks on an SM."""
 
 
 @block_kernel
 def read_pieces(blk: Block, a: DeviceArray, out: DeviceArray, words: int, loads: int) -> None:
-    """Block b reads the b-th piece, round and round through the buffer, and adds up `loads` doubles for each thread."""
+    """Block b reads the b-th piece, round and round through the buffer: `loads` doubles for each thread.
+
+    All loads are under way before the first is used, as far as the load/store queue lets them: their number is known
+    when the measured kernel is compiled, and so is its loop's.
+    """
     first = blk.bx * (loads * PIECE_THREADS) + blk.tx
-    total: Any = None
-    for load in range(0, loads, IN_FLIGHT):
-        for value in [blk.load(a, (first + (load + k) * PIECE_THREADS) % words) for k in range(IN_FLIGHT)]:
-            total = value if total is None else blk.compute(1, op="fp64", value=total + value)
+    values = [blk.load(a, (first + load * PIECE_THREADS) % words) for load in range(loads)]
+    total: Any = values[0]
+    for value in values[1:]:
+        total = blk.compute(1, op="fp64", value=total + value)
     blk.store(out, blk.tx, total, mask=total == 123.0)
 
 
