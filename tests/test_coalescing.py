@@ -12,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
-from gpusim_des.functional.coalescing import load_store_quarter_cycles, sector_passes, sectors, wavefronts
+from gpusim_des.functional.coalescing import (
+    load_store_quarter_cycles,
+    register_quarter_cycles,
+    sector_passes,
+    sectors,
+    wavefronts,
+)
 
 SIZES = [1, 2, 4, 8, 12, 16]
 HALVES = {1: 1, 2: 1, 4: 1, 8: 2, 12: 4, 16: 4}
@@ -172,6 +178,20 @@ def test_time_in_the_load_store_unit(passes: int, lines: int, expected: int) -> 
     """Banks or tags, whichever takes longer: max(passes, (lines + 3) / 4) cycles, in quarters."""
     found = load_store_quarter_cycles(np.array([passes], np.int32), np.array([lines], np.int32))
     assert found.tolist() == [expected]
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 400), min_size=32, max_size=32), st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 4, 8, 16])
+)
+def test_a_line_a_cycle_to_registers_is_never_the_limit(items: list[int], active: int, size: int) -> None:
+    """Banks give no more than 128 bytes in a pass, so that an L1 of that width adds nothing to M1."""
+    addresses = np.array([items], np.int64) * size
+    on = np.array([[bool(active >> lane & 1) for lane in range(32)]])
+    lanes = on.sum(axis=1, dtype=np.uint8)
+    most = 4 * wavefronts(addresses, size, on)
+    assert (register_quarter_cycles(lanes, size, 128) <= most).all()
+    assert register_quarter_cycles(lanes, size, 64).tolist() == [-(-int(lanes[0]) * size // 16)]
 
 
 @settings(max_examples=60)

@@ -230,10 +230,21 @@ def load_store_quarter_cycles(wavefront_counts: NDArray[np.int32], lines: NDArra
     """Time of global requests in the SM's load/store unit, in quarter-cycles (M1).
 
     ``max(wavefronts, (lines + 3) / 4)`` cycles: data banks or tag lookups, whichever takes longer; 0 for a warp with no
-    active lane.
+    active lane. A load takes `register_quarter_cycles` at the least.
 
     >>> load_store_quarter_cycles(np.array([1, 1, 32, 0]), np.array([1, 33, 32, 0])).tolist()
     [4, 36, 128, 0]
     """
     result: NDArray[np.int32] = np.where(lines > 0, np.maximum(4 * wavefront_counts, lines + 3), 0).astype(np.int32)
     return result
+
+
+def register_quarter_cycles(lanes: NDArray[np.uint8], itemsize: int, bytes_per_cycle: int) -> NDArray[np.int32]:
+    """Quarter-cycles in which the L1 hands what `lanes` lanes load to registers (M1).
+
+    Lanes that load the same element count each.
+
+    >>> register_quarter_cycles(np.array([32, 16, 1, 0], np.uint8), 4, 64).tolist()
+    [8, 4, 1, 0]
+    """
+    return -(-4 * lanes.astype(np.int32) * itemsize // bytes_per_cycle)

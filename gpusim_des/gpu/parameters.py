@@ -100,6 +100,8 @@ class Parameters(SMLimits):
     shuffle_latency_cycles: int
     l1_bytes: int
     """L1 and shared memory together, per SM."""
+    l1_bytes_per_cycle: int
+    """What a load from global memory hands to registers, all lanes together (rule M1)."""
     l1_latency_cycles: int
     l2_bytes: int
     l2_bandwidth_bytes_per_s: int

@@ -140,6 +140,7 @@ KEYS: tuple[Key, ...] = (
     _cycles("memory", "shared_latency"),
     _cycles("memory", "shuffle_latency"),
     _size("memory", "l1_size", "l1_bytes"),
+    Key("memory", "l1_width", "l1_bytes_per_cycle", "quantity", "bytes/cycle"),
     _cycles("memory", "l1_latency"),
     _size("memory", "l2_size", "l2_bytes", most=1 << 32),
     Key("memory", "l2_bandwidth", "l2_bandwidth_bytes_per_s", "quantity", "bytes/s"),

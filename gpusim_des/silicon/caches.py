@@ -74,8 +74,10 @@ def _read(gpu: GPU, dtype: type, per_round: int, rounds: int) -> KernelTiming:
     return kernel_of(dev)
 
 
-ROUNDS, L1_LOADS = 3, 256
-"""Rounds through a buffer before the steady state is taken for granted, and loads of a thread at the least."""
+ROUNDS, L1_LOADS = 3, 2048
+"""Rounds through a buffer before the steady state is taken for granted, and loads of a thread at the least where the
+L1 holds all: warps that begin one after another need a while until they keep their distances.
+"""
 
 
 def bandwidth_of_one_buffer(gpu: GPU, inputs: Mapping[str, Any]) -> float:
@@ -89,13 +91,18 @@ def bandwidth_of_one_buffer(gpu: GPU, inputs: Mapping[str, Any]) -> float:
         small = part(gpu, max(2, ceil(1.5 * gpu.l1_bytes / nbytes * gpu.sms)))
         nbytes = round(nbytes * small.sms / gpu.sms)
     per_round = max(1, round(nbytes / (THREADS * np.dtype(dtype).itemsize)))
-    rounds = max(ROUNDS, ceil(L1_LOADS / per_round))
+    rounds = max(ROUNDS, ceil(L1_LOADS / per_round) if small.sms == 1 else 0)
     seconds = seconds_per_step(lambda n: _read(small, dtype, per_round, n), rounds)
     return small.sms * per_round * THREADS * np.dtype(dtype).itemsize / seconds * whole(gpu, small) / 1e9
 
 
 PIECE_THREADS, RESIDENT = 1024, 2
 """Threads of a block that reads a piece, and blocks on an SM."""
+
+PIECES, L1S = 2.5, 8
+"""Pieces, and sizes of an L1, that a slice's share of the buffer must hold, so that blocks find no more of what others
+on their SM have read than they do on the chip.
+"""
 
 
 @block_kernel
@@ -116,12 +123,11 @@ def read_pieces(blk: Block, a: DeviceArray, out: DeviceArray, words: int, loads:
 def bandwidth_of_l2(gpu: GPU, inputs: Mapping[str, Any]) -> float:
     """GB/s of all SMs when blocks, two on an SM, read their pieces of a buffer of ``kib`` KiB and end.
 
-    A piece is ``piece`` KiB of doubles. The slice is as large as its share of the buffer must be for two pieces to lie
-    apart in it.
+    A piece is ``piece`` KiB of doubles. The slice is as large as its share of the buffer must be.
     """
     piece: int = inputs["piece"] * 1024
     nbytes: int = inputs["kib"] * 1024
-    small = part(gpu, max(2, ceil(2.5 * piece / nbytes * gpu.sms)))
+    small = part(gpu, max(2, ceil(max(PIECES * piece, L1S * gpu.l1_bytes) / nbytes * gpu.sms)))
     scaled = round(nbytes * small.sms / gpu.sms)
     # Two rounds through what fits an L2; beyond that a piece is never found again.
     waves = max(2, ceil(min(2 * scaled, 3 * small.l2_bytes) / (RESIDENT * small.sms * piece)))
