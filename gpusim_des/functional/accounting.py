@@ -104,6 +104,8 @@ def count_access(
         if kind == "atomic":
             counters.atomic_serialization += int(serial.sum(dtype=np.int64))
             serialized = coalescing.sector_passes(addresses, active, touched)
+        elif kind == "store":
+            serialized = coalescing.write_passes(addresses, size, active, touched)
         least = -(-lanes.astype(np.int32) * size // SECTOR_BYTES)
         place.sectors += len(touched.numbers)
         place.ideal_sectors += int(least.sum(dtype=np.int64))

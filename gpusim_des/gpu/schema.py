@@ -144,6 +144,8 @@ KEYS: tuple[Key, ...] = (
     _cycles("memory", "l1_latency"),
     _size("memory", "l2_size", "l2_bytes", most=1 << 32),
     Key("memory", "l2_bandwidth", "l2_bandwidth_bytes_per_s", "quantity", "bytes/s"),
+    *_count("memory", "l2_write_services", most=16),
+    *_count("memory", "l2_partial_write_services", most=16),
     _cycles("memory", "l2_latency"),
     *_count("memory", "l2_partitions"),
     _cycles("memory", "l2_far_latency"),
