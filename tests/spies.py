@@ -28,6 +28,7 @@ from gpusim_des.timing.memory_unit import MemoryUnit
 from gpusim_des.timing.resources import SmResources
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.work import Work
+from gpusim_des.trace import OpClass
 from tests.random_host_programs import HostPrograms
 from tests.random_programs import Programs
 
