@@ -183,7 +183,9 @@ def test_time_in_the_load_store_unit(passes: int, lines: int, expected: int) -> 
 
 @settings(max_examples=60)
 @given(
-    st.lists(st.integers(0, 400), min_size=32, max_size=32), st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 4, 8, 16])
+    st.lists(st.integers(0, 400), min_size=32, max_size=32),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 4, 8, 16]),
 )
 def test_a_line_a_cycle_to_registers_is_never_the_limit(items: list[int], active: int, size: int) -> None:
     """Banks give no more than 128 bytes in a pass, so that an L1 of that width adds nothing to M1."""
@@ -223,8 +225,8 @@ def test_sectors_that_a_store_writes_whole(items: list[int], active: int, size: 
     expected = []
     for row, lanes in zip(addresses.tolist(), on.tolist(), strict=True):
         written = {a + byte for a, is_on in zip(row, lanes, strict=True) if is_on for byte in range(size)}
-        for sector in sorted({byte // 32 for byte in written}):
-            expected.append(1 if written >= set(range(32 * sector, 32 * sector + 32)) else 2)
+        touched = sorted({byte // 32 for byte in written})
+        expected += [1 if written >= set(range(32 * sector, 32 * sector + 32)) else 2 for sector in touched]
     found = write_passes(addresses, size, on, sectors(addresses, size, on))
     assert (expected if found is None else found.tolist()) == expected
     assert (found is None) == (2 not in expected)
@@ -238,7 +240,9 @@ def test_whole_sectors_of_neighbours_need_no_look() -> None:
         found = write_passes(lanes * size + offset, size, None, touched)
         assert (None if found is None else found.tolist()) == expected
     hole = lanes != 9
-    assert write_passes(lanes * 4, 4, hole, sectors(lanes * 4, 4, hole)).tolist() == [1, 2, 1, 1]
+    holed = write_passes(lanes * 4, 4, hole, sectors(lanes * 4, 4, hole))
+    assert holed is not None
+    assert holed.tolist() == [1, 2, 1, 1]
 
 
 def test_passes_of_elements_that_lie_across_sectors() -> None:

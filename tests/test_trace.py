@@ -318,7 +318,7 @@ def copy_from(blk: gs.Block, a: gs.DeviceArray, first: int) -> None:
 
 
 def test_stores_tell_which_sectors_they_write_whole() -> None:
-    """M5: 32 floats from the third on: five sectors, the first and the last in part; from the eighth on four whole ones."""
+    """M5: 32 floats from the third on: five sectors, the outer ones in part; from the eighth on four whole ones."""
     dev = gs.Device("tiny")
     a = dev.malloc(64)
     part, whole = (dev.launch(copy_from, 1, 32, a, first).trace.block(0)[0].footprint for first in (3, 8))

@@ -16,7 +16,7 @@ from gpusim_des.silicon.steady import cycles_per_step, kernel_of, part, seconds_
 from gpusim_des.timeline import KernelTiming
 
 TYPES = {"float": np.float32, "double": np.float64}
-OPS = {np.float32: "fp32", np.float64: "fp64"}
+OPS = {"float": "fp32", "double": "fp64"}
 
 
 @block_kernel
@@ -62,14 +62,14 @@ def read_again(blk: Block, a: DeviceArray, out: DeviceArray, op: str, per_round:
     blk.store(out, blk.tx, total, mask=total == 123.0)
 
 
-def _read(gpu: GPU, dtype: type, per_round: int, rounds: int) -> KernelTiming:
-    """Time one block on each SM that reads a buffer of `per_round` elements for each thread.
+def _read(gpu: GPU, kind: str, per_round: int, rounds: int) -> KernelTiming:
+    """Time one block on each SM that reads a buffer of `per_round` elements of a kind for each thread.
 
     The copy to the device is simulated as well, and leaves in the L2 what fits there.
     """
-    dev = Device(gpu)
+    dev, dtype = Device(gpu), TYPES[kind]
     out, a = dev.malloc(THREADS, dtype), dev.to_device(np.zeros(per_round * THREADS, dtype))
-    args = a, out, OPS[dtype], per_round, rounds
+    args = a, out, OPS[kind], per_round, rounds
     dev.launch(read_again, gpu.sms, THREADS, *args, registers=64, count="declared")
     return kernel_of(dev)
 
@@ -85,15 +85,16 @@ def bandwidth_of_one_buffer(gpu: GPU, inputs: Mapping[str, Any]) -> float:
 
     A buffer that fits an L1 is read by one SM; a larger one by a slice, in proportion to its L2.
     """
-    dtype, nbytes = TYPES[inputs["type"]], inputs["kib"] * 1024
+    kind, nbytes = inputs["type"], int(inputs["kib"]) * 1024
     small = part(gpu, 1)
     if nbytes > gpu.l1_bytes:
         small = part(gpu, max(2, ceil(1.5 * gpu.l1_bytes / nbytes * gpu.sms)))
         nbytes = round(nbytes * small.sms / gpu.sms)
-    per_round = max(1, round(nbytes / (THREADS * np.dtype(dtype).itemsize)))
+    per_load = THREADS * np.dtype(TYPES[kind]).itemsize
+    per_round = max(1, round(nbytes / per_load))
     rounds = max(ROUNDS, ceil(L1_LOADS / per_round) if small.sms == 1 else 0)
-    seconds = seconds_per_step(lambda n: _read(small, dtype, per_round, n), rounds)
-    return small.sms * per_round * THREADS * np.dtype(dtype).itemsize / seconds * whole(gpu, small) / 1e9
+    seconds = seconds_per_step(lambda n: _read(small, kind, per_round, n), rounds)
+    return small.sms * per_round * per_load / seconds * whole(gpu, small) / 1e9
 
 
 PIECE_THREADS, RESIDENT = 1024, 2

@@ -24,8 +24,8 @@ class Instruction:
 
     ``quarter_cycles`` is the time in the load/store unit (M1); 0 means the least, one cycle, for a memory operation.
     ``line`` stands in file number ``file`` of `KernelTrace.files`. ``operand`` says more about some classes, see
-    `OpClass`. ``passes`` has one entry per sector of a global atomic: the operations on its busiest address (M7); or of a
-    global store: 1 where it is written whole, 2 where in part (M5). Not given, it is 1.
+    `OpClass`. ``passes`` has one entry per sector of a global atomic: the operations on its busiest address (M7); or of
+    a global store: 1 where it is written whole, 2 where in part (M5). Not given, it is 1.
     """
 
     op: OpClass

@@ -19,7 +19,15 @@ CALIBRATION = {
     *("occupancy_curve_a100_80", "occupancy_curve_h100_pcie", "occupancy_curve_v100"),
     *("babelstream_h100_sxm", "babelstream_h200", "strides_t4", "roofline_l40", "roofline_a40"),
     # Bandwidths of the L2, the load/store unit's quarter-cycles, bulk copies.
-    *("l1_strides_h200", "l2_a100_80", "l2_h200", "bulk_copies_h800", "l1_strides_a40", "one_buffer_v100", "l2_h100_pcie"),
+    *(
+        "l1_strides_h200",
+        "l2_a100_80",
+        "l2_h200",
+        "bulk_copies_h800",
+        "l1_strides_a40",
+        "one_buffer_v100",
+        "l2_h100_pcie",
+    ),
     # What writes cost in the L2.
     *("transpose_a100", "small_kernels_a100_graph"),
     # Pipes.
