@@ -38,6 +38,9 @@ QUERIES = {
     "longest": "select max(ts + dur) - min(ts) n from slice",
     "counters": "select count(*) n from counter",
     "flows": "select count(*) n from flow",
+    "names": "select count(distinct name) n from slice",
+    "categories": "select count(distinct category) n from slice",
+    "notes": "select count(*) n from args join slice using (arg_set_id) where key like 'debug.%' or key like 'args.%'",
     "nested": "select count(*) n from slice where depth > 0",
     "lost": "select coalesce(sum(value), 0) n from stats where severity in ('error', 'data_loss')",
 }
@@ -120,11 +123,15 @@ def test_perfetto_loses_nothing(browser: Any, perfetto: str, tmp_path: Path, nam
     slices = [e for e in events if e["ph"] == "X"]
     last = max(round((e["ts"] + e["dur"]) * 1000) for e in slices)
     assert kinds["s"] == kinds["f"] > 2
+    apart = ".json" in name  # lists: in Perfetto's format they are texts
     assert seen == {
         "slices": kinds["X"],
         "longest": pytest.approx(last - min(round(e["ts"] * 1000) for e in slices), abs=2),
         "counters": kinds["C"],
         "flows": kinds["s"],
+        "names": len({e["name"] for e in slices}),
+        "categories": len({e["cat"] for e in slices}),
+        "notes": sum(len(v) if isinstance(v, list) and apart else 1 for e in slices for v in e["args"].values()),
         "nested": 0,
         "lost": 0,
     }
