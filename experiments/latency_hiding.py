@@ -19,7 +19,7 @@ import numpy as np
 
 import gpusim_des as gs
 from gpusim_des.functional.machine import Counting
-from gpusim_des.latency_hiding import (
+from gpusim_des.textbook.latency_hiding import (
     BYTES_PER_WARP,
     ELEMENTS_PER_THREAD,
     THREADS,

@@ -110,7 +110,7 @@ def ends_s(chip: GPU) -> float:
     >>> round(ends_s(load_gpu("tiny")) * 1e9)  # blocks start and end at once; 200 cycles of a nanosecond to DRAM
     200
     """
-    return (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / FS_PER_S
+    return chip.seconds(chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles)
 
 
 WAITS = {

@@ -45,7 +45,7 @@ FLOORS = {
     "launch_on_arrays": 5,
     "sweeps": 5,
     "cuda": 5,
-    "latency_hiding": 5,
+    "textbook": 5,
     "explanations": 5,
     "experiment": 5,
     "occupancy_report": 5,
