@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
-from gpusim_des.textbook import histogram, transpose
+from gpusim_des.textbook import histogram, roofline, transpose
 from gpusim_des.textbook.chips import LOAD_STORE, limited_by
+from gpusim_des.textbook.roofline_kernels import cases
 
 
 def tile_longer(chip: gs.GPU) -> float:
@@ -49,13 +50,12 @@ def test_warps_that_take_turns_wait_for_no_barrier() -> None:
 @pytest.mark.parametrize(("channels", "least", "most"), [(3, 0.02, 0.07), (1, 0, 0.005)])
 def test_a_channel_that_has_more_to_do_than_others(channels: int, least: float, most: float) -> None:
     """A product of small matrices on three channels, and on one of the same bandwidth."""
-    module = gs.experiment.load("roofline")
     chip = limited_by(gs.load_gpu("h200-sxm").slice(sms=2), "DRAM").replace(dram_channels=channels)
     found = []
     for times in (1, 2):
-        (case,) = (c for c in module.cases(1 << 12, 64, times) if c.name == "matmul, naive")
-        launch, timing = module.run(chip, case)
-        found.append((module.parts(chip, launch, timing.dram_bytes, case.kind).seconds, timing.seconds))
+        (case,) = (c for c in cases(1 << 12, 64, times) if c.name == "matmul, naive")
+        launch, timing = roofline.run(chip, case)
+        found.append((roofline.parts(chip, launch, timing.dram_bytes, case.kind).seconds, timing.seconds))
     (formula, simulated), (more_formula, more) = found
     assert least <= (more - simulated) / (more_formula - formula) - 1 < most
 
