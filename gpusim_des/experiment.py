@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from gpusim_des.check_result import check_result
+from gpusim_des.compare_points import compare_points
 from gpusim_des.comparison import Comparison
 from gpusim_des.errors import SimError
 from gpusim_des.explanations import alone_s, ends_s, reach, waits
@@ -25,6 +27,8 @@ from gpusim_des.grid import WARP_SIZE
 
 __all__ = [
     "alone_s",
+    "check_result",
+    "compare_points",
     "ends_s",
     "experiments_folder",
     "limited_by",

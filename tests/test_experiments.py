@@ -23,14 +23,17 @@ def test_the_gallery_is_complete() -> None:
         assert (FOLDER / "pictures" / f"{name}.png").is_file()
 
 
-@pytest.mark.parametrize("name", list_experiments())
-def test_explanations_are_bounded(name: str) -> None:
-    """An explanation without a bound would cover any mistake of the simulator."""
-    calls = [node for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text())) if isinstance(node, ast.Call)]
+TEXTBOOK = Path(gs.__file__).parent / "textbook"
+
+
+@pytest.mark.parametrize("path", [*FOLDER.glob("*.py"), *TEXTBOOK.glob("*.py")], ids=lambda path: path.stem)
+def test_explanations_are_bounded(path: Path) -> None:
+    """An explanation without a bound would cover any mistake of the simulator; `compare_points` takes none."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     for call in calls:
         given = {keyword.arg: keyword.value for keyword in call.keywords}
-        if ast.unparse(call.func) == "gs.compare" and "explain" in given:
-            assert "explained_up_to" in given, f"{name}.py:{call.lineno}"
+        if ast.unparse(call.func) in {"gs.compare", "compare"} and "explain" in given:
+            assert "explained_up_to" in given, f"{path}:{call.lineno}"
 
 
 def test_wave_quantization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
