@@ -24,6 +24,7 @@ from gpusim_des.explanations import alone_s, ends_s, reach, waits
 from gpusim_des.gpu import GPU
 from gpusim_des.gpu.schema import PIPE_CLASSES, suggest
 from gpusim_des.grid import WARP_SIZE
+from gpusim_des.views.figure import save as save_figure
 
 __all__ = [
     "alone_s",
@@ -38,6 +39,7 @@ __all__ = [
     "result_rows",
     "run",
     "run_several",
+    "save",
     "script",
     "summary",
     "summary_rows",
@@ -178,6 +180,12 @@ def run_several(
             results[name] = f"{type(error).__name__}: {error}"
         tell(number, len(mains))
     return results
+
+
+def save(ax: Any, path: Path) -> None:
+    """Write the figure that `ax` belongs to, as `gs.views.save` does, and say where it is."""
+    save_figure(ax, path)
+    print(f"written: {path}")
 
 
 def title(name: str) -> str:
