@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import gpusim_des as gs
 from gpusim_des import analytic
+from gpusim_des.functional.coalescing import sectors, wavefronts
 
 FRACTIONS = st.floats(0, 1)
 PROCESSORS = st.integers(1, 10**6)
@@ -93,6 +94,28 @@ def test_waits_grow_with_utilisation(one: float, other: float, service: float) -
     assert analytic.md1_wait(low, service) <= analytic.md1_wait(high, service)
     assert analytic.md1_queue_length(high) == pytest.approx(high / service * analytic.md1_wait(high, service))
     assert analytic.md1_wait(0, service) == 0
+
+
+@given(st.integers(1, 100), st.sampled_from([1, 2, 4, 8, 16]), st.integers(0, 100))
+def test_strides_cost_what_the_executor_counts(stride: int, width: int, first: int) -> None:
+    addresses = (first + stride * np.arange(32, dtype=np.int64)[None, :]) * width
+    counted = sectors(addresses, width, None).counts[0]
+    assert analytic.strided_sectors(stride, width, first=first) == counted
+    if width >= 4:
+        assert analytic.strided_passes(stride, width) == wavefronts(addresses, width, None)[0]
+
+
+def test_accesses_of_no_warp_are_refused() -> None:
+    with pytest.raises(ValueError, match="stride = 0: must be a whole number, at least 1"):
+        analytic.strided_sectors(0)
+    with pytest.raises(ValueError, match="first = -1: must be a whole number, at least 0"):
+        analytic.strided_sectors(1, first=-1)
+    with pytest.raises(ValueError, match="sector_bytes = 32: must be a multiple of width_bytes = 12"):
+        analytic.strided_sectors(1, 12)
+    with pytest.raises(ValueError, match=r"stride = 1\.5: must be a whole number, at least 0"):
+        analytic.strided_passes(1.5)
+    with pytest.raises(ValueError, match="width_bytes = 2: must be 4, 8 or 16"):
+        analytic.strided_passes(1, 2)
 
 
 @given(st.integers(1, 300), st.integers(1, 8), st.floats(1e-3, 1e3), st.floats(0, 1e5))

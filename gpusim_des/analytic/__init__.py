@@ -1,5 +1,6 @@
 """Formulas that predict performance on paper; experiments compare them with the simulation."""
 
+from gpusim_des.analytic.accesses import strided_passes, strided_sectors
 from gpusim_des.analytic.estimate import Estimate, estimate, estimate_seconds
 from gpusim_des.analytic.latency import bytes_needed, littles_law, littles_law_bandwidth, warps_needed
 from gpusim_des.analytic.occupancy import Change, next_better, occupancy
@@ -66,6 +67,8 @@ __all__ = [
     "pipeline_seconds",
     "roofline",
     "roofs",
+    "strided_passes",
+    "strided_sectors",
     "tile_efficiency",
     "warps_needed",
     "wave_count",
