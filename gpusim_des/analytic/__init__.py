@@ -6,7 +6,7 @@ from gpusim_des.analytic.latency import bytes_needed, littles_law, littles_law_b
 from gpusim_des.analytic.occupancy import Change, next_better, occupancy
 from gpusim_des.analytic.occupancy_curve import OccupancyArrays, OccupancyCurve, occupancy_arrays, what_if
 from gpusim_des.analytic.overlap import Issue, blocking_seconds, launch_interval_seconds, pipeline_seconds
-from gpusim_des.analytic.parallelism import arithmetic_throughput, arithmetic_warps_needed
+from gpusim_des.analytic.parallelism import arithmetic_interval, arithmetic_throughput, arithmetic_warps_needed
 from gpusim_des.analytic.pcie import Link, copy_bandwidth, copy_seconds, half_bandwidth_bytes, link
 from gpusim_des.analytic.quantization import Quantization, matmul_quantization, matmul_utilisation
 from gpusim_des.analytic.queueing import closed_queue_seconds, md1_queue_length, md1_wait
@@ -34,6 +34,7 @@ __all__ = [
     "Roofs",
     "Waves",
     "amdahl",
+    "arithmetic_interval",
     "arithmetic_throughput",
     "arithmetic_warps_needed",
     "blocking_seconds",
