@@ -20,7 +20,7 @@ from gpusim_des.check_result import check_result
 from gpusim_des.compare_points import compare_points
 from gpusim_des.comparison import Comparison
 from gpusim_des.errors import SimError
-from gpusim_des.explanations import alone_s, ends_s, reach, waits
+from gpusim_des.explanations import alone_s, ends_s, reach, reading_s, waits
 from gpusim_des.gpu import GPU
 from gpusim_des.gpu.schema import PIPE_CLASSES, suggest
 from gpusim_des.grid import WARP_SIZE
@@ -36,6 +36,7 @@ __all__ = [
     "list_experiments",
     "load",
     "reach",
+    "reading_s",
     "result_rows",
     "run",
     "run_several",

@@ -34,12 +34,12 @@ def check_quick(name: str, gpu: str | None, out: Path) -> gs.Comparison:
 
 def test_sectors_of_strides_and_offsets() -> None:
     """A warp that loads floats from address 4 · offset on, neighbours 4 · stride bytes apart."""
-    touched = load("coalescing").touched
+    touched = gs.analytic.strided_sectors
 
-    assert [touched(s, 0, 4, 32) for s in (1, 2, 3, 4, 7, 8, 9, 32)] == [4, 8, 12, 16, 28, 32, 32, 32]
-    assert [touched(1, o, 4, 32) for o in (0, 1, 7, 8, 9, 16)] == [4, 5, 5, 4, 5, 4]
-    assert [touched(s, 0, 4, 64) for s in (1, 2, 8, 16, 32)] == [2, 4, 16, 32, 32]  # where DRAM moves 64 bytes
-    assert [touched(1, 0, size, 32) for size in (1, 4, 8, 16)] == [1, 4, 8, 16]  # float4: four passes of four
+    assert [touched(s) for s in (1, 2, 3, 4, 7, 8, 9, 32)] == [4, 8, 12, 16, 28, 32, 32, 32]
+    assert [touched(1, first=o) for o in (0, 1, 7, 8, 9, 16)] == [4, 5, 5, 4, 5, 4]
+    assert [touched(s, sector_bytes=64) for s in (1, 2, 8, 16, 32)] == [2, 4, 16, 32, 32]  # where DRAM moves 64 bytes
+    assert [touched(1, size) for size in (1, 4, 8, 16)] == [1, 4, 8, 16]  # float4: four passes of four
 
 
 @both
