@@ -9,6 +9,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import load
+from gpusim_des.textbook.ilp_vs_tlp import LENGTH, slope
 from tests.explained import check_bounds
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
@@ -42,9 +43,8 @@ def test_ilp_vs_tlp_by_hand(tmp_path: Path) -> None:
 
 def test_ilp_vs_tlp_loop_of_unknown_length() -> None:
     """What a round of four multiply-adds issues."""
-    module = load("ilp_vs_tlp")
-    found = module.slope(gs.load_gpu("tiny").slice(sms=1), module.loop, 4, 2)
-    rounds = 2 * module.LENGTH // 4  # of two warps
+    found = slope(gs.load_gpu("tiny").slice(sms=1), load("ilp_vs_tlp").loop, 4, 2)
+    rounds = 2 * LENGTH // 4  # of two warps
     assert found.instructions == {"fp32": 4 * rounds, "int": 2 * rounds, "branch": rounds}
 
 
