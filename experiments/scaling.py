@@ -7,10 +7,11 @@ against one SM with all of that work is n - s (n - 1), with s the serial share o
 belongs the gap between two kernels, in which no SM works.
 
 Both take for granted that work divides into n equal parts and that nothing is shared. The first breaks where the SMs do
-not divide the blocks: whole waves count, ⌈blocks / n⌉. The second breaks for a kernel that reads memory: all SMs share
-the DRAM, and more of them do not make it faster. Nothing of the kernel is serial but its first latency and the start
-and end of blocks, yet a serial fraction can be computed from the speed-up (Karp and Flatt): as long as it is the same
-for every n it is serial work, and where it grows with n it is contention.
+not divide the blocks: whole waves count, ⌈blocks / n⌉. The second breaks for a kernel that reads memory
+(``gpusim_des/textbook/reading.py``): all SMs share the DRAM, and more of them do not make it faster. Nothing of the
+kernel is serial but its first latency and the start and end of blocks, yet a serial fraction can be computed from the
+speed-up (Karp and Flatt): as long as it is the same for every n it is serial work, and where it grows with n it is
+contention.
 
     gpusim-des experiment scaling --gpu h100-sxm --out out
 """
