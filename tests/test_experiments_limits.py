@@ -102,15 +102,6 @@ def test_little_law(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"little_law.png", "little_law_wait.png"}
 
 
-@pytest.mark.parametrize("flights", [1.0, 30.0, 100.0, 1000.0])
-def test_bandwidth_with_queues_solves_its_equation(flights: float) -> None:
-    """The closed form against the formula of the queue: in flight are those in the latency, and those that wait."""
-    dram = load("little_law").Channels(number=4, service=8.0, latency=208.0, bandwidth_gbs=64.0)
-    per_cycle = dram.queued(flights)
-    wait = gs.analytic.md1_wait(dram.utilisation(per_cycle), dram.service)
-    assert per_cycle * (dram.latency + wait) == pytest.approx(flights)
-
-
 def test_tile_quantization(tmp_path: Path) -> None:
     """``tiny``: tiles of 16 × 32, one on each of two SMs at a time."""
     points, table = load("tile_quantization").main("tiny", tmp_path, quick=True)

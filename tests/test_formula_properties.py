@@ -118,6 +118,26 @@ def test_accesses_of_no_warp_are_refused() -> None:
         analytic.strided_passes(1, 2)
 
 
+@given(st.floats(0.1, 1e3), st.integers(1, 64), st.floats(1e-3, 1e3), st.floats(1, 1e4))
+def test_throughput_with_queues_solves_its_equation(
+    customers: float, servers: int, service: float, services: float
+) -> None:
+    """The closed form against the formula of the queue: under way are those in the latency, and those that wait."""
+    latency = services * service
+    per_second = analytic.md1_throughput(customers, servers, service, latency)
+    assert per_second <= min(servers / service, customers / latency) * (1 + 1e-9)
+    utilisation = per_second * service / servers
+    if utilisation < 0.999:  # close to 1 the wait has no digits left
+        assert per_second * (latency + analytic.md1_wait(utilisation, service)) == pytest.approx(customers)
+
+
+def test_a_latency_has_the_service_in_it() -> None:
+    with pytest.raises(ValueError, match=r"latency_s = 1\.0: must be at least service_s = 2\.0, which is a part of it"):
+        analytic.md1_throughput(1, 1, 2.0, 1.0)
+    with pytest.raises(ValueError, match="customers = 0: must be a positive, finite number"):
+        analytic.md1_throughput(0, 1, 2.0, 2.0)
+
+
 @given(st.integers(1, 300), st.integers(1, 8), st.floats(1e-3, 1e3), st.floats(0, 1e5))
 def test_a_closed_queue_is_within_its_bounds(customers: int, servers: int, service: float, elsewhere: float) -> None:
     """Nobody is faster than alone, nor all of them than the servers; and nobody waits for more than all others."""

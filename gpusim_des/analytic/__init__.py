@@ -9,7 +9,7 @@ from gpusim_des.analytic.overlap import Issue, blocking_seconds, launch_interval
 from gpusim_des.analytic.parallelism import arithmetic_interval, arithmetic_throughput, arithmetic_warps_needed
 from gpusim_des.analytic.pcie import Link, copy_bandwidth, copy_seconds, half_bandwidth_bytes, link
 from gpusim_des.analytic.quantization import Quantization, matmul_quantization, matmul_utilisation
-from gpusim_des.analytic.queueing import closed_queue_seconds, md1_queue_length, md1_wait
+from gpusim_des.analytic.queueing import closed_queue_seconds, md1_queue_length, md1_throughput, md1_wait
 from gpusim_des.analytic.roofline import Roofline, roofline
 from gpusim_des.analytic.roofs import Roofs, counted_operations, intensity, roofs
 from gpusim_des.analytic.scaling import amdahl, fit_serial_fraction, gustafson, karp_flatt
@@ -61,6 +61,7 @@ __all__ = [
     "matmul_quantization",
     "matmul_utilisation",
     "md1_queue_length",
+    "md1_throughput",
     "md1_wait",
     "next_better",
     "occupancy",

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from gpusim_des.views import figure, palette
 
 if TYPE_CHECKING:
@@ -20,8 +23,8 @@ class Law:
 
     label: str
     """For the legend; empty: none."""
-    x: Sequence[float]
-    y: Sequence[float]
+    x: npt.ArrayLike
+    y: npt.ArrayLike
     color: int | None
     """Number in the palette; None: grey."""
     style: Literal["-", "--", ":"] = "-"
@@ -32,8 +35,8 @@ class Simulated:
     """Runs as points."""
 
     label: str
-    x: Sequence[float]
-    y: Sequence[float]
+    x: npt.ArrayLike
+    y: npt.ArrayLike
     color: int = 0
     """Number in the palette."""
     marker: str = "o"
@@ -83,10 +86,10 @@ def laws(
     if not points and not lines:
         raise ValueError("nothing to draw: pass at least one line, or points")
     for label, x, y in [*((p.label, p.x, p.y) for p in points), *((line.label, line.x, line.y) for line in lines)]:
-        if len(x) != len(y):
-            raise ValueError(f"{label!r}: {len(y)} numbers for {len(x)} values of x: pass one for each")
+        if np.size(x) != np.size(y):
+            raise ValueError(f"{label!r}: {np.size(y)} numbers for {np.size(x)} values of x: pass one for each")
     ax = figure.new_axes(ax, 9.5, 5.0)
-    for p in (p for p in points if len(p.x)):
+    for p in (p for p in points if np.size(p.x)):
         color, label = palette.kernel_color(p.color), figure.plain(p.label)
         ax.plot(p.x, p.y, p.marker, color=color, markersize=8, markeredgewidth=1.6, label=label, zorder=3)
     for line in lines:
