@@ -10,6 +10,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import load
+from gpusim_des.textbook.reduction import VARIANTS, run, tree
 from tests.explained import check_bounds
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
@@ -167,6 +168,16 @@ def test_passes_of_atomics() -> None:
     assert of(32 * (np.arange(32) % 8)) == (4, [8] * 4, [2] * 4)  # bins 0 and 32 in the first 256 bytes, and so on
     assert of(np.arange(64), shared=True)[0] == 2  # two warps without any conflict
     assert of(np.arange(256)) == (8, [8] * 4, [8] * 4)
+
+
+@pytest.mark.parametrize(("name", "per_thread"), [(name, many or 16) for name, (_, many) in VARIANTS.items()])
+def test_kernels_of_the_reduction(name: str, per_thread: int) -> None:
+    """Sums are checked by `run`; barriers and passes of a block follow from its tree."""
+    launch, _ = run(gs.load_gpu("tiny").slice(sms=1), name, 8192)
+
+    blocks = launch.config.blocks
+    assert blocks * 256 * per_thread == 8192
+    assert (launch.counters.barriers / blocks, launch.counters.shared_wavefronts / blocks) == tree(int(name[0]))
 
 
 @default
