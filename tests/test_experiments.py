@@ -9,6 +9,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import list_experiments, load
+from gpusim_des.textbook.tiled_matmul import fitting, measure
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
 
@@ -145,9 +146,8 @@ def test_tiled_matmul(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.slow
 def test_tiled_matmul_where_nothing_waits() -> None:
     """What the roofline leaves out is waiting: at the same rates and next to no latencies all are close to it."""
-    module = load("tiled_matmul")
     chip = gs.experiment.without_waits(gs.load_gpu("h100-sxm").slice(sms=2))
-    points = [module.measure(variant, chip, 128, "on", "auto") for variant in module.fitting(chip, 128)]
+    points = [measure(variant, chip, 128, "on", "auto") for variant in fitting(chip, 128)]
 
     assert len(points) == 9
     assert all(1 <= p.ratio < 1.06 for p in points)
