@@ -14,7 +14,6 @@ from gpusim_des.device import Device
 from gpusim_des.functional.thread_kernel import ThreadKernel
 from gpusim_des.gpu import GPU
 from gpusim_des.grid import WARP_SIZE
-from gpusim_des.units import FS_PER_S
 
 TYPES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.float64), 16: np.dtype(np.complex128)}
 """By width in bytes; a type of 16 bytes stands for float4."""
@@ -73,5 +72,5 @@ def measure(
         found.append((launch.counters.shared_requests, launch.counters.shared_wavefronts, seconds))
     requests, all_passes, seconds = (long - short for short, long in zip(*found, strict=True))
     passes = all_passes / requests
-    cycles = seconds * FS_PER_S / chip.sm_period_fs / requests
+    cycles = chip.cycles(seconds) / requests
     return BankPoint(stride, width, passes, cycles, chip.shared_latency_cycles + passes - 1, chain)

@@ -13,7 +13,8 @@ from gpusim_des.explanations import reading_s
 from gpusim_des.gpu import GPU, Occupancy
 from gpusim_des.simulation import Simulation
 from gpusim_des.textbook.reading import read_array
-from gpusim_des.timeline import FS_PER_S, KernelTiming
+from gpusim_des.timeline import KernelTiming
+from gpusim_des.units import FS_PER_S, to_us
 from gpusim_des.views import figure, palette
 
 QUEUES = 0.35
@@ -169,8 +170,8 @@ def measure(chip: GPU, shape: Shape) -> OccupancyRun:
         chip,
         sim.kernels[0],
         max(span.slot for span in spans) + 1,
-        sum(span.end_fs - span.start_fs for span in spans) / len(spans) / 1e9,
-        (lone.end_fs - lone.start_fs) / 1e9,
+        to_us(sum(span.end_fs - span.start_fs for span in spans) / len(spans)),
+        to_us(lone.end_fs - lone.start_fs),
         alone.kernels[0].resident_warp_cycles,
     )
 
