@@ -12,11 +12,11 @@ import numpy as np
 from gpusim_des.analytic import Roofline, occupancy, roofline, waves
 from gpusim_des.check_result import check_result
 from gpusim_des.device import Device
-from gpusim_des.experiment import limited_by
 from gpusim_des.explanations import alone_s, reading_s, waits
 from gpusim_des.functional.thread_kernel import kernel
 from gpusim_des.gpu import GPU
 from gpusim_des.launched import Launch
+from gpusim_des.textbook.chips import limited_by
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.trace import OpClass
 
