@@ -16,23 +16,30 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from gpusim_des.check_result import check_result
+from gpusim_des.compare_points import compare_points
 from gpusim_des.comparison import Comparison
 from gpusim_des.errors import SimError
-from gpusim_des.explanations import alone_s, ends_s, reach, waits
+from gpusim_des.explanations import alone_s, ends_s, reach, reading_s, waits
 from gpusim_des.gpu.schema import suggest
 from gpusim_des.textbook.chips import limited_by, without_waits
+from gpusim_des.views.figure import save as save_figure
 
 __all__ = [
     "alone_s",
+    "check_result",
+    "compare_points",
     "ends_s",
     "experiments_folder",
     "limited_by",
     "list_experiments",
     "load",
     "reach",
+    "reading_s",
     "result_rows",
     "run",
     "run_several",
+    "save",
     "script",
     "summary",
     "summary_rows",
@@ -171,6 +178,12 @@ def run_several(
             results[name] = f"{type(error).__name__}: {error}"
         tell(number, len(mains))
     return results
+
+
+def save(ax: Any, path: Path) -> None:
+    """Write the figure that `ax` belongs to, as `gs.views.save` does, and say where it is."""
+    save_figure(ax, path)
+    print(f"written: {path}")
 
 
 def title(name: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.experiment import load
 from gpusim_des.textbook import histogram
+from gpusim_des.textbook.reduction import VARIANTS, run, tree
 from tests.explained import check_bounds
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
@@ -35,12 +36,12 @@ def check_quick(name: str, gpu: str | None, out: Path) -> gs.Comparison:
 
 def test_sectors_of_strides_and_offsets() -> None:
     """A warp that loads floats from address 4 · offset on, neighbours 4 · stride bytes apart."""
-    touched = load("coalescing").touched
+    touched = gs.analytic.strided_sectors
 
-    assert [touched(s, 0, 4, 32) for s in (1, 2, 3, 4, 7, 8, 9, 32)] == [4, 8, 12, 16, 28, 32, 32, 32]
-    assert [touched(1, o, 4, 32) for o in (0, 1, 7, 8, 9, 16)] == [4, 5, 5, 4, 5, 4]
-    assert [touched(s, 0, 4, 64) for s in (1, 2, 8, 16, 32)] == [2, 4, 16, 32, 32]  # where DRAM moves 64 bytes
-    assert [touched(1, 0, size, 32) for size in (1, 4, 8, 16)] == [1, 4, 8, 16]  # float4: four passes of four
+    assert [touched(s) for s in (1, 2, 3, 4, 7, 8, 9, 32)] == [4, 8, 12, 16, 28, 32, 32, 32]
+    assert [touched(1, first=o) for o in (0, 1, 7, 8, 9, 16)] == [4, 5, 5, 4, 5, 4]
+    assert [touched(s, sector_bytes=64) for s in (1, 2, 8, 16, 32)] == [2, 4, 16, 32, 32]  # where DRAM moves 64 bytes
+    assert [touched(1, size) for size in (1, 4, 8, 16)] == [1, 4, 8, 16]  # float4: four passes of four
 
 
 @both
@@ -169,6 +170,16 @@ def test_passes_of_atomics() -> None:
     assert of(32 * (np.arange(32) % 8)) == (4, [8] * 4, [2] * 4)  # bins 0 and 32 in the first 256 bytes, and so on
     assert of(np.arange(64), shared=True)[0] == 2  # two warps without any conflict
     assert of(np.arange(256)) == (8, [8] * 4, [8] * 4)
+
+
+@pytest.mark.parametrize(("name", "per_thread"), [(name, many or 16) for name, (_, many) in VARIANTS.items()])
+def test_kernels_of_the_reduction(name: str, per_thread: int) -> None:
+    """Sums are checked by `run`; barriers and passes of a block follow from its tree."""
+    launch, _ = run(gs.load_gpu("tiny").slice(sms=1), name, 8192)
+
+    blocks = launch.config.blocks
+    assert blocks * 256 * per_thread == 8192
+    assert (launch.counters.barriers / blocks, launch.counters.shared_wavefronts / blocks) == tree(int(name[0]))
 
 
 @default

@@ -16,6 +16,8 @@ FLOORS = {
     "line_site": 0,
     "whole_file": 0,
     "comparison": 0,
+    "compare_points": 0,
+    "check_result": 0,
     "notebook": 0,
     "statistics": 0,
     "timeline": 0,
