@@ -20,7 +20,7 @@ from gpusim_des.analytic.tiling import (
     matmul_loads,
     tile_efficiency,
 )
-from gpusim_des.analytic.waves import Waves, wave_count, wave_utilisation, waves
+from gpusim_des.analytic.waves import Waves, list_schedule, wave_count, wave_utilisation, waves
 
 __all__ = [
     "Change",
@@ -54,6 +54,7 @@ __all__ = [
     "largest_tile",
     "launch_interval_seconds",
     "link",
+    "list_schedule",
     "littles_law",
     "littles_law_bandwidth",
     "matmul_intensity",
