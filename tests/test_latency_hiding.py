@@ -26,6 +26,8 @@ POINT = OccupancyPoint(
     with_block_cost_gbs=LIMIT,
     slot_cycles=1980.0,
     with_measured_time_gbs=LIMIT,
+    with_ends_gbs=LIMIT,
+    while_busy_gbs=LIMIT,
     main_stall="long_scoreboard",
 )
 

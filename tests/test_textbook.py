@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gpusim_des as gs
-from gpusim_des.textbook import histogram, roofline, transpose
+from gpusim_des.textbook import histogram, latency_hiding, roofline, transpose
 from gpusim_des.textbook.chips import LOAD_STORE, limited_by
 from gpusim_des.textbook.roofline_kernels import cases
 
@@ -58,6 +58,19 @@ def test_a_channel_that_has_more_to_do_than_others(channels: int, least: float, 
         found.append((roofline.parts(chip, launch, timing.dram_bytes, case.kind).seconds, timing.seconds))
     (formula, simulated), (more_formula, more) = found
     assert least <= (more - simulated) / (more_formula - formula) - 1 < most
+
+
+def test_reads_and_writes_apart_are_faster_than_mixed() -> None:
+    """On a T4 at full occupancy that is most of what Little's law misses with the run's two ends."""
+    chip = gs.load_gpu("t4").slice(sms=2)
+    calm = latency_hiding.without_turning(chip)
+    (blocks,) = latency_hiding.occupancies(chip, [1])
+    as_is, same = (latency_hiding.measure(gpu, blocks)[0] for gpu in (chip, calm))
+    limit = latency_hiding.dram_limit_gbs(chip)
+    assert as_is.while_busy_gbs > 1.01 * limit
+    assert same.while_busy_gbs == pytest.approx(limit, rel=0.001)
+    assert as_is.gbs / as_is.with_ends_gbs > 1.015
+    assert 1 < same.gbs / same.with_ends_gbs < 1.01
 
 
 @pytest.mark.parametrize("gpu", ["l40", "c1060", "tiny"])
