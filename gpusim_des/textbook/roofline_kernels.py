@@ -9,6 +9,8 @@ import numpy as np
 
 from gpusim_des.analytic.latency import Traffic
 from gpusim_des.functional.thread_kernel import ThreadKernel, kernel
+from gpusim_des.textbook.reading import reader
+from gpusim_des.textbook.tiled_matmul import naive, tiled
 
 THREADS = 256
 STRIDE = 8  # elements: a sector for each
@@ -38,19 +40,6 @@ def stencil(t: Any, a: Any, c: Any) -> None:
     c[i] = np.float32(0.25) * left + np.float32(0.5) * middle + np.float32(0.25) * right
 
 
-@kernel
-def sums(t: Any, a: Any, c: Any) -> None:
-    """Every thread adds up elements a grid apart; only a negative sum would be written."""
-    i = t.blockIdx.x * t.blockDim.x + t.threadIdx.x
-    x = [np.float32(0)] * LOADS
-    for k in range(LOADS):
-        x[k] = a[i + k * t.gridDim.x * t.blockDim.x]
-    for k in range(1, LOADS):
-        x[0] += x[k]
-    if x[0] < 0:
-        c[i] = x[0]
-
-
 def polynomial(degree: int, dtype: Any = np.float32) -> ThreadKernel:
     """Horner's rule, a chain of multiply-adds, in every thread."""
     half, one = dtype(0.5), dtype(1)
@@ -65,33 +54,6 @@ def polynomial(degree: int, dtype: Any = np.float32) -> ThreadKernel:
         c[i] = y
 
     return horner
-
-
-@kernel
-def naive_matmul(t: Any, a: Any, b: Any, c: Any, n: int) -> None:
-    """An element of the product per thread, straight from global memory."""
-    row, column = t.blockIdx.y * t.blockDim.y + t.threadIdx.y, t.blockIdx.x * t.blockDim.x + t.threadIdx.x
-    acc = np.float32(0)
-    for k in range(n):
-        acc += a[row * n + k] * b[k * n + column]
-    c[row * n + column] = acc
-
-
-@kernel
-def tiled_matmul(t: Any, a: Any, b: Any, c: Any, n: int) -> Any:
-    """The same through tiles in shared memory."""
-    tile_a, tile_b = t.shared("tile_a", (TILE, TILE), np.float32), t.shared("tile_b", (TILE, TILE), np.float32)
-    x, y = t.threadIdx.x, t.threadIdx.y
-    row, column = t.blockIdx.y * TILE + y, t.blockIdx.x * TILE + x
-    acc = np.float32(0)
-    for first in range(0, n, TILE):
-        tile_a[y, x] = a[row * n + first + x]
-        tile_b[y, x] = b[(first + y) * n + column]
-        yield t.syncthreads()
-        for k in range(TILE):
-            acc += tile_a[y, k] * tile_b[k, x]
-        yield t.syncthreads()
-    c[row * n + column] = acc
 
 
 @dataclass(frozen=True)
@@ -141,7 +103,7 @@ def cases(n: int, m: int, times: int = 1) -> list[Case]:
         ),
         Case(
             "sums",
-            sums,
+            reader(LOADS),
             blocks // LOADS,
             THREADS,
             (many,),
@@ -159,7 +121,7 @@ def cases(n: int, m: int, times: int = 1) -> list[Case]:
     found.append(
         Case(
             "matmul, naive",
-            naive_matmul,
+            naive,
             *grid,
             (left.ravel(), right.ravel()),
             product,
@@ -173,7 +135,7 @@ def cases(n: int, m: int, times: int = 1) -> list[Case]:
     found.append(
         Case(
             f"matmul, tiles of {TILE}",
-            tiled_matmul,
+            tiled(TILE),
             *grid,
             (left.ravel(), right.ravel()),
             product,
