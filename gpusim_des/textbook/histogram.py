@@ -15,6 +15,7 @@ from gpusim_des.functional.thread_kernel import ThreadKernel
 from gpusim_des.gpu import GPU
 from gpusim_des.launched import Launch
 from gpusim_des.textbook.chips import LOAD_STORE, limited_by
+from gpusim_des.textbook.counted import load_cycles
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.units import FS_PER_S, duration
 
@@ -149,7 +150,7 @@ def busy(
     served, changed = (np.bincount(slices, weights=w, minlength=chip.dram_channels) for w in (operations, sectors))
     read = n * 4 // 32 / chip.dram_channels
     # Passes beside the atomics'.
-    lone = n // 32 + (WARP_PASSES * blocks * THREADS // 32 if shared else n // 32)
+    lone = n // 32 * load_cycles(chip) + (WARP_PASSES * blocks * THREADS // 32 if shared else n // 32)
     # Blocks that begin together end together: those of the last wave add their bins when all else is done.
     last = min(1, chip.sms * timing.blocks_per_sm / blocks) * float(served.max()) if shared else 0
     return {

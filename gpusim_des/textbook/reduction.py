@@ -17,6 +17,7 @@ from gpusim_des.functional.thread_kernel import kernel
 from gpusim_des.gpu import GPU
 from gpusim_des.launched import Launch
 from gpusim_des.textbook.chips import limited_by
+from gpusim_des.textbook.counted import load_store_cycles
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.trace import OpClass
 
@@ -278,7 +279,7 @@ def busiest(chip: GPU, launch: Launch, n: int) -> Roofline:
     return roofline(
         chip,
         instructions=most,
-        load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
+        load_store_cycles=load_store_cycles(chip, counters),
         dram_bytes=4 * n + blocks * chip.dram_granule_bytes,
         kind="read",
     )

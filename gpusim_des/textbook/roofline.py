@@ -13,6 +13,7 @@ from gpusim_des.explanations import alone_s, reach, waits
 from gpusim_des.gpu import GPU
 from gpusim_des.launched import Launch
 from gpusim_des.textbook.chips import limited_by
+from gpusim_des.textbook.counted import load_store_cycles
 from gpusim_des.textbook.roofline_kernels import Case
 from gpusim_des.timeline import KernelTiming
 
@@ -68,7 +69,7 @@ def parts(chip: GPU, launch: Launch, dram_bytes: int, kind: Traffic) -> analytic
     return analytic.roofline(
         chip,
         instructions=launch.counters.instruction_mix,
-        load_store_cycles=sum(counts.wavefronts for counts in launch.counters.accesses.values()),
+        load_store_cycles=load_store_cycles(chip, launch.counters),
         dram_bytes=dram_bytes,
         kind=kind,
     )

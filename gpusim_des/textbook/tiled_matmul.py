@@ -18,6 +18,7 @@ from gpusim_des.device import Device
 from gpusim_des.explanations import alone_s, waits
 from gpusim_des.functional.thread_kernel import ThreadKernel, kernel
 from gpusim_des.gpu import GPU
+from gpusim_des.textbook.counted import load_store_cycles
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.timing.choice import Engine
 from gpusim_des.timing.simulate import Caches
@@ -232,7 +233,7 @@ def measure(which: Variant | int, chip: GPU, n: int, caches: Caches, engine: Eng
     limits = roofline(
         chip,
         instructions=counters.instruction_mix,
-        load_store_cycles=sum(counts.wavefronts for counts in counters.accesses.values()),
+        load_store_cycles=load_store_cycles(chip, counters),
         l2_bytes=SECTOR_BYTES * beyond_l1,
         dram_bytes=2 * 4 * n * n if caches == "on" else counters.sector_bytes,
     )

@@ -19,6 +19,7 @@ from gpusim_des.functional.thread_kernel import ThreadKernel, kernel
 from gpusim_des.gpu import GPU
 from gpusim_des.launched import Launch
 from gpusim_des.textbook.chips import LOAD_STORE, limited_by
+from gpusim_des.textbook.counted import load_cycles
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.timing.simulate import Caches
 
@@ -157,11 +158,13 @@ def alone_s(chip: GPU, name: str, n: int, caches: Caches) -> float:
 def parts(chip: GPU, name: str, n: int, launch: Launch) -> Roofline:
     """On paper: each of the n² / 32 warp accesses needs its sectors in DRAM and its passes in the load/store unit.
 
-    A column of 32 lines takes (32 + 3) / 4 cycles there; then a pass to write the tile and those to read it.
+    A column of 32 lines takes (32 + 3) / 4 cycles there, a row that is loaded the time to hand it to registers; then a
+    pass to write the tile and those to read it.
     """
     loaded, stored, passes = VARIANTS[name][1]
     accesses, granule = n * n // 32, chip.dram_granule_bytes / 32
-    cycles = accesses * (sum(max(1, (s + 3) / 4) if s == 32 else 1 for s in (loaded, stored)) + passes + (passes > 0))
+    lines = {4: 1, 32: 32}  # of 128 bytes, by sectors
+    cycles = accesses * (load_cycles(chip, lines[loaded]) + (lines[stored] + 3) / 4 + passes + (passes > 0))
     moved = sum(s * granule if s == 32 else s for s in (loaded, stored))
     return roofline(
         chip,
