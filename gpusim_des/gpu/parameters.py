@@ -196,6 +196,24 @@ class Parameters(SMLimits):
         """Femtoseconds of an SM clock cycle, rounded to nearest (rule T1)."""
         return units.to_fs(Fraction(1, self.sm_clock_hz))
 
+    def seconds(self, cycles: float) -> float:
+        """Seconds of so many SM clock cycles.
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").seconds(3)  # at 1 GHz
+        3e-09
+        """
+        return cycles * self.sm_period_fs / units.FS_PER_S
+
+    def cycles(self, seconds: float) -> float:
+        """SM clock cycles in so many seconds.
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").cycles(3e-9)
+        3.0
+        """
+        return seconds * units.FS_PER_S / self.sm_period_fs
+
     @property
     def channel_bandwidth_bytes_per_s(self) -> Fraction:
         """Peak of one DRAM channel, bytes per second."""
