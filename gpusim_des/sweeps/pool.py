@@ -15,14 +15,12 @@ from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.sweeps.cluster import on_cluster
 from gpusim_des.sweeps.configuration import Configuration
-from gpusim_des.sweeps.task import DIED, Outcome, end_with, pack, run_packed, run_task
+from gpusim_des.sweeps.task import DIED, Outcome, Outcomes, end_with, pack, run_packed, run_task
 
 Tasks = Mapping[int, Configuration]
 
 
-def outcomes(
-    kernel: KernelFunction, tasks: Tasks, workers: int | None, cluster: Any = None
-) -> Iterator[tuple[int, Outcome]]:
+def outcomes(kernel: KernelFunction, tasks: Tasks, workers: int | None, cluster: Any = None) -> Outcomes:
     """Run tasks; yields their numbers and outcomes as they end.
 
     Parameters
@@ -48,7 +46,7 @@ def outcomes(
     return _parallel(pack(kernel), tasks, workers)
 
 
-def _parallel(data: bytes, tasks: Tasks, workers: int | None) -> Iterator[tuple[int, Outcome]]:
+def _parallel(data: bytes, tasks: Tasks, workers: int | None) -> Outcomes:
     left = dict(tasks)
     while left:
         handed: list[int] = []
@@ -61,7 +59,7 @@ def _parallel(data: bytes, tasks: Tasks, workers: int | None) -> Iterator[tuple[
                 yield number, _alone(data, number, left.pop(number), workers)
 
 
-def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> Iterator[tuple[int, Outcome]]:
+def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> Outcomes:
     """One pool, until it has done all or breaks; `handed` are the tasks that it was given."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # noqa: PLC0415 - parallel sweeps only
 

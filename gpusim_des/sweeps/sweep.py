@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -112,19 +112,20 @@ def sweep(
         if progress is not None:
             progress(done, len(wanted))
         noticed: set[str] = set()
-        for number, outcome in outcomes(kernel, tasks, workers, cluster):
-            for note in dict.fromkeys(outcome.notes):
-                if note not in noticed:
-                    noticed.add(note)
-                    warnings.warn(note, InterpretedWarning, stacklevel=2)
-            record = _record(keys[number], kernel.name, planned[number].columns, outcome)
-            if kept is None:
-                records[keys[number]] = record
-            else:
-                kept.append(record)
-            done += 1
-            if progress is not None:
-                progress(done, len(wanted))
+        with closing(outcomes(kernel, tasks, workers, cluster)) as ended:
+            for number, outcome in ended:
+                for note in dict.fromkeys(outcome.notes):
+                    if note not in noticed:
+                        noticed.add(note)
+                        warnings.warn(note, InterpretedWarning, stacklevel=2)
+                record = _record(keys[number], kernel.name, planned[number].columns, outcome)
+                if kept is None:
+                    records[keys[number]] = record
+                else:
+                    kept.append(record)
+                done += 1
+                if progress is not None:
+                    progress(done, len(wanted))
         missing = next((number for key, number in wanted.items() if key not in records), None)
         if missing is not None:
             raise SweepError(f"no outcome of configuration {planned[missing].columns}: start the sweep again")

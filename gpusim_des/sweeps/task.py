@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Generator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -41,6 +42,10 @@ class Outcome(NamedTuple):
     """Time that it took to find out, seconds."""
     notes: tuple[str, ...] = ()
     """What is to be said once of all configurations: that the kernel runs thread by thread."""
+
+
+Outcomes = Generator[tuple[int, Outcome], None, None]
+"""Numbers of tasks, and what became of them, as they end."""
 
 
 def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
