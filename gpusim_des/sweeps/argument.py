@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -173,9 +173,33 @@ def plain_spec(name: str, spec: ArraySpec, numbers: Mapping[str, Any]) -> ArrayS
     fill = spec.fill
     if fill in ("random", "random(0)"):
         fill = "random"
+    elif fill == "arange" and set(shape.split(",")) == {"1"}:
+        fill = repr(_cast(name, 0, spec.dtype).item())
     elif (number := {"zeros": 0, "ones": 1}.get(fill, _number(fill))) is not None:
         fill = repr(_cast(name, number, spec.dtype).item())
     return ArraySpec(spec.dtype, shape, fill)
+
+
+def spec_of(array: NDArray[Any]) -> ArraySpec | None:
+    """Write an array as `plain_spec` writes it, if its elements are all the same or 0, 1, 2, …; ``None`` for others.
+
+    >>> spec_of(np.ones((2, 4), np.float32)), spec_of(np.array([0, 1, 3]))
+    (ArraySpec(dtype='float32', shape='2,4', fill='1.0'), None)
+    """
+    if array.dtype.name not in DTYPES.values() or not array.dtype.isnative or not array.size:
+        return None
+    spec = ArraySpec(array.dtype.name, ",".join(map(str, array.shape)), "arange")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    data, width = flat.view(np.uint8), array.itemsize
+    number = flat[0].item()
+    # By their bytes: 0.0 equals -0.0, no nan equals another one, and not all are what a text can say.
+    said = array.dtype.type(number if number == number else np.nan)  # noqa: PLR0124 - nan is not
+    if np.array_equal(data[width:], data[:-width]) and said.tobytes() == data[:width].tobytes():
+        return replace(spec, fill=repr(number))
+    counted = flat[-1] == array.dtype.type(flat.size - 1) and np.array_equal(
+        data, np.arange(flat.size).astype(array.dtype).view(np.uint8)
+    )
+    return spec if counted else None
 
 
 MOST_BYTES = 2**34

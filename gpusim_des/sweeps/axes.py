@@ -181,6 +181,13 @@ def _check_value(name: str, value: Any) -> None:
 
 
 def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        raise SweepError(
+            f"{name.replace('_', ' ', 1)}: an array of Python objects ({value.dtype}): a kernel takes numbers; give it "
+            "a type, np.asarray(..., dtype=np.float32)"
+        )
+    if isinstance(value, np.ndarray) and not value.ndim:  # a number in an array's clothes
+        return value[()]
     if isinstance(value, np.ndarray | np.generic | int | float | complex | bool | ArraySpec):
         return value
     raise SweepError(
@@ -190,9 +197,9 @@ def _plain(name: str, value: Any) -> Any:
 
 def _shown(value: Any) -> Any:
     """Value as a row has it: numbers and texts as they are, others as a text."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim:
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic | np.ndarray):
         value = value.item()
     if isinstance(value, tuple):
         return ",".join(map(str, value))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from gpusim_des.device import assumed_at_launch
 from gpusim_des.errors import KernelError
 from gpusim_des.results import Row, even
 from gpusim_des.whole_file import whole_file
@@ -151,11 +152,13 @@ def _cell(name: str, value: Any) -> str:
 
 
 def table_of(columns: list[dict[str, Any]], records: list[dict[str, Any]], computed: int) -> SweepTable:
-    """Join what was varied with what came out."""
-    rows: list[Row] = [
-        {**column, "error": record.get("error", ""), **(record.get("result") or {})}
-        for column, record in zip(columns, records, strict=True)
-    ]
+    """Join what was varied with what came out, and with what was assumed where it was not said."""
+    rows: list[Row] = []
+    for column, record in zip(columns, records, strict=True):
+        row = {**column, "error": record.get("error", "")}
+        if result := record.get("result"):
+            row |= {**result, "assumptions": "; ".join(assumed_at_launch(column["registers"]))}
+        rows.append(row)
     return SweepTable(tuple(even(rows)), computed)
 
 
