@@ -161,7 +161,20 @@ def test_completion_knows_commands_and_options(shell: str, capsys: pytest.Captur
         (["runn", "k.py:k"], r"; runn: did you mean 'run'\?"),
         ([*ADD, "--gird", "3"], r"unrecognized arguments: --gird 3; --gird: did you mean '--grid'\?"),
         (["run", "k.py:k", "--gird=3", "--block", "1"], r"are required: --grid; --gird: did you mean '--grid'\?"),
-        ([*ADD, "--registers", "nan"], r"argument --registers: 'nan' is no whole number\n"),
+        (
+            [*ADD, "--registers", "nan"],
+            r"argument --registers: 'nan' is no whole number: write its digits alone, for example 32\n",
+        ),
+        (
+            ["occupancy", "--threads", "1e3"],
+            r"argument --threads: '1e3' is no whole number: write its digits alone, for example 1000\n",
+        ),
+        (["occupancy", "--carveout", "1e99999999"], r"'1e99999999' is no whole number: write its digits alone, for"),
+        (
+            ["occupancy", "--shared", "9" * 5000],
+            r"argument --shared: a whole number of 5,000 digits: at most 9,223,372",
+        ),
+        (["occupancy", "--barriers", "9" * 20], r"argument --barriers: a whole number of 20 digits: at most 9,223,372"),
         (["run", "k.py:k"], r"are required: --grid, --block\n"),
     ],
 )

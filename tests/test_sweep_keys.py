@@ -344,6 +344,8 @@ def loaded(folder: Path, files: dict[str, str]) -> Any:
 @pytest.fixture(autouse=True)
 def no_traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(sys, "path", [*sys.path])
+    # Files are edited within a second, and Python tells edits by seconds and sizes.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     yield
     for name in FILES:
         sys.modules.pop(name, None)

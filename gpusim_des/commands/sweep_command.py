@@ -82,9 +82,7 @@ def run(options: argparse.Namespace) -> int:
     A configuration that fails has its error in its row, and the others go on. The exit code is 3 where the kernel is
     wrong in any of them, as for `run`, and 2 where none could be measured; standard error says why.
     """
-    from gpusim_des.sweeps.axes import plan  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
-    from gpusim_des.sweeps.map_request import check_map  # noqa: PLC0415 - as above
-    from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415 - as above
+    from gpusim_des.sweeps.sweep import run_planned  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
 
     _complete(options)
@@ -96,18 +94,17 @@ def run(options: argparse.Namespace) -> int:
         check_file(options.plot, "--plot", PICTURES, made=folder)
     asked = read_sweep_file(options.file)
     if options.plot:
-        planned = plan(asked.axes, asked.args, asked.parameters)
-        check_map([p.columns for p in planned], options.x, options.y, options.value, where)
+        from gpusim_des.sweeps.map_request import check_map  # noqa: PLC0415 - as above
+
+        check_map([p.columns for p in asked.planned], options.x, options.y, options.value, where)
     with plain_warnings(), Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
-        table = sweep(
+        table = run_planned(
             asked.kernel,
-            args=asked.args,
-            parameters=asked.parameters,
+            asked.planned,
             folder=folder,
             workers=options.workers,
             cluster=options.cluster,
             progress=progress,
-            **asked.axes,
         )
     files, problem = [folder / "rows.jsonl"], None
     try:
@@ -120,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
     except (SimError, OSError) as error:
         problem = error  # what was measured is printed first
     if options.json:
-        print(table.to_json(), end="")
+        sys.stdout.writelines(table.json_parts())
     else:
         failed = f", {len(table.failed)} of them failed" if table.failed else ""
         print(printable(str(table)))

@@ -100,4 +100,5 @@ def even(rows: Sequence[Row]) -> list[Row]:
             keys.update(dict.fromkeys(row))
     counts = tuple(f"{name}_" for name in (*COUNTED, "counted_instruction_mix", "instruction_mix"))
     blank = {key: 0 if key.startswith(counts) else None for key in keys}
-    return [{**blank, **row} for row in rows]
+    order = [*keys]
+    return [row if [*row] == order else {**blank, **row} for row in rows]

@@ -8,7 +8,6 @@ from typing import Any
 
 from gpusim_des.errors import SweepError
 from gpusim_des.sweeps.configuration import Configuration
-from gpusim_des.sweeps.dask_backend import dask_backend
 from gpusim_des.sweeps.task import DIED, Outcome, Outcomes, run_packed
 
 MOST_QUEUED = 10_000
@@ -76,6 +75,8 @@ def on_cluster(data: bytes, tasks: Mapping[int, Configuration], cluster: Any) ->
 
 def _run(client: Any, data: bytes, tasks: Mapping[int, Configuration]) -> Outcomes:
     from joblib import Parallel, delayed  # noqa: PLC0415 - parallel sweeps only
+
+    from gpusim_des.sweeps.dask_backend import dask_backend  # noqa: PLC0415 - sweeps on a cluster only
 
     jobs = (delayed(run_on_worker)(data, number, c) for number, c in tasks.items())
     # Single tasks, so that each row comes as soon as it is done.

@@ -88,11 +88,21 @@ class Fingerprints:
         defaults = zip(given, kernel.function.__defaults__ or (), strict=True)
         self._defaults = {name: value for name, value in defaults if isinstance(value, _GIVEN)}
         self._gpus: dict[tuple[Any, ...], tuple[GPU, str]] = {}
+        self._works: dict[tuple[Any, ...], tuple[Configuration, str]] = {}
         self._specs: dict[tuple[Any, ...], str] = {}
         self._values: dict[int, tuple[Any, str]] = {}
 
     def key(self, c: Configuration) -> str:
         """Key of a configuration."""
+        registers = ASSUMED_REGISTERS if c.registers is None else c.registers
+        more = [registers, c.shared, c.caches, c.engine, c.sample]
+        return digest(simulator_digest(), self._kernel_digest, self._chip(c), self._work(c), json.dumps(more))
+
+    def _work(self, c: Configuration) -> str:
+        """Sizes and arguments; many configurations of a sweep have the very same objects."""
+        written = id(c.grid), id(c.block), *c.args, *map(id, c.args.values())
+        if written in self._works:
+            return self._works[written][1]
         try:
             grid, block = shape_of(self._kernel, c)
             sizes: list[Any] = [[*grid], [*block]]
@@ -104,9 +114,8 @@ class Fingerprints:
             numbers = {}
         args = {**self._defaults, **c.args}
         values = [[name, self._value(name, args[name], numbers)] for name in sorted(args)]
-        registers = ASSUMED_REGISTERS if c.registers is None else c.registers
-        more = [registers, c.shared, c.caches, c.engine, c.sample]
-        return digest(simulator_digest(), self._kernel_digest, self._chip(c), json.dumps([sizes, values, more]))
+        self._works[written] = c, json.dumps([sizes, values])  # held, so that the ids stay theirs
+        return self._works[written][1]
 
     def _chip(self, c: Configuration) -> str:
         written = id(c.gpu), c.sms, c.policy, *c.parameters.items()

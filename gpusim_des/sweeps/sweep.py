@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from os import PathLike
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.thread_kernel import InterpretedWarning
-from gpusim_des.sweeps.axes import plan
+from gpusim_des.sweeps.axes import Planned, plan
 from gpusim_des.sweeps.configuration import check_arguments
 from gpusim_des.sweeps.fingerprint import Fingerprints
 from gpusim_des.sweeps.pool import outcomes
@@ -95,6 +95,19 @@ def sweep(
         raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
     planned = plan(axes, args or {}, parameters)
     check_arguments(kernel, args or {})
+    return run_planned(kernel, planned, folder=folder, workers=workers, cluster=cluster, progress=progress)
+
+
+def run_planned(
+    kernel: KernelFunction,
+    planned: Sequence[Planned],
+    *,
+    folder: str | PathLike[str] | None = None,
+    workers: int | None = None,
+    cluster: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepTable:
+    """Measure what was planned, as `sweep` does."""
     fingerprints = Fingerprints(kernel)
     keys = [fingerprints.key(p.configuration) for p in planned]
     store = nullcontext(None) if folder is None else RowStore(Path(folder))
@@ -117,7 +130,7 @@ def sweep(
                 for note in dict.fromkeys(outcome.notes):
                     if note not in noticed:
                         noticed.add(note)
-                        warnings.warn(note, InterpretedWarning, stacklevel=2)
+                        warnings.warn(note, InterpretedWarning, stacklevel=3)
                 record = _record(keys[number], kernel.name, planned[number].columns, outcome)
                 if kept is None:
                     records[keys[number]] = record
