@@ -54,7 +54,11 @@ def test_compare_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert head == f"A is {files[0]}, B is {files[1]}"
     assert lines[0] == "vector_add on tiny (two SMs, round numbers)"
     assert re.fullmatch(r"figure +A +B +difference", lines[1])
-    assert any(re.fullmatch(r"blocks +4 +2 +-50\.0%", line) for line in lines)
+    assert [line.split() for line in lines[2:5]] == [
+        ["grid", "4", "2", "-50.0%"],
+        ["block", "64", "128", "+100.0%"],
+        ["blocks", "4", "2", "-50.0%"],
+    ]
     assert not any(line.startswith("counted_global_load_sectors") for line in lines)
     assert main(["compare", *files, "--all"]) == 0
     assert re.search(r"counted_global_load_sectors +50 +50 +=\n", capsys.readouterr().out)

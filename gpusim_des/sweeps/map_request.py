@@ -16,6 +16,10 @@ BY_CLASS = (*(f"{name}_" for name in COUNTED), "counted_instruction_mix_")
 """Beginnings of columns of which there is one for each class of instructions that a kernel has."""
 
 
+_NO_COLUMNS = ("name", "stalls", "grid", "block")
+"""Fields of a kernel that a row of a sweep lacks, or of which it says what was asked for."""
+
+
 def figures() -> dict[str, bool]:
     """Columns that a row may have beside what was varied, and whether they are numbers.
 
@@ -24,7 +28,7 @@ def figures() -> dict[str, bool]:
     (True, True, False, False)
     """
     kinds = {name: getattr(KernelTiming, name).fget.__annotations__["return"] for name in DERIVED}
-    kinds |= {f.name: str(f.type) for f in fields(KernelTiming) if f.name not in (*COUNTED, "name", "stalls")}
+    kinds |= {f.name: str(f.type) for f in fields(KernelTiming) if f.name not in (*COUNTED, *_NO_COLUMNS)}
     kinds |= {f"stall_{state.suffix}": "int" for state in WarpState}
     kinds |= {f"counted_{f.name}": str(f.type) for f in fields(Counters)}
     kinds["simulated_sms"] = kinds.pop("sms")
