@@ -68,6 +68,7 @@ def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> 
             handed.append(number)
             yield delayed(run_packed)(data, number, c)
 
+    _start_tracker()
     # With one process joblib would stay in this one, which a task could kill. One thread each: the processes share the
     # cores already.
     wanted = max(2, workers or cpu_count())
@@ -75,6 +76,21 @@ def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> 
     with parallel_config("loky", n_jobs=wanted, inner_max_num_threads=1, **watch):
         # Single tasks, so that each row comes as soon as it is done; few ahead, so that few are in doubt after a death.
         yield from Parallel(batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(jobs())
+
+
+def _start_tracker() -> None:
+    """Start the process in which joblib cleans up after a sweep that is killed.
+
+    It does so at its end, and warns of it on standard error, where nobody needs to know: all is gone by then.
+    """
+    from joblib.externals.loky.backend.resource_tracker import ensure_running  # noqa: PLC0415 - parallel sweeps only
+
+    given = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join([*filter(None, [given]), "ignore:resource_tracker:UserWarning"])
+    try:
+        ensure_running()
+    finally:
+        os.environ.pop("PYTHONWARNINGS") if given is None else os.environ.update(PYTHONWARNINGS=given)
 
 
 def _alone(data: bytes, number: int, c: Configuration, workers: int | None) -> Outcome:
