@@ -71,6 +71,12 @@ def test_the_form_of_the_help_works(file: Path, capsys: pytest.CaptureFixture[st
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3 * 2 * 2 * 2 * 2
     assert {row["gpu"] for row in rows} == {"tiny", "t4"}
+    options = FORM.split("gpusim-des sweep occupancy.toml --plot map.png ", 1)[1].split("\n", 1)[0]
+    words = options.replace("4096", "40").split()
+    map_ = file.with_name("map.png")
+    assert main(["sweep", str(file), "--out", str(file.with_name("rows")), "--plot", str(map_), *words]) == 0
+    assert "0 measured now" in capsys.readouterr().out
+    assert map_.read_bytes().startswith(b"\x89PNG")
 
 
 def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,6 +204,8 @@ def test_files_that_cannot_be_written_are_told_before_the_work(
     [
         (["--x", "registres"], r"--x registres: no column 'registres': did you mean 'registers'"),
         (["--value", "secnds"], r"--value secnds: no column 'secnds': did you mean 'seconds'"),
+        (["--value", "occupancy"], r".*'occupancy': did you mean achieved_occupancy, theoretical_occupancy\?\n"),
+        (["--x", "occupancy"], r".*'occupancy': did you mean achieved_occupancy, .*occupancy_limiter\?\n"),
         (["--value", "zzz"], r"--value zzz: no column 'zzz': there are gpu, sms, .* and \d+ more"),
         (["--value", "main_stall"], r"--value main_stall: main_stall is no number; choose one"),
         (["--value", "error"], r"--value error: error is no number; choose one"),

@@ -42,6 +42,14 @@ them; [16, 16] inside of a list is a size in x and y
 Every finished row is written to the folder at once. A sweep that was killed goes on where it was; rows of earlier
 sweeps in the same folder are used again where kernel, arguments, GPU and simulator are the same.
 
+occupancy over registers and shared memory as a picture, of one block size, GPU and n where the file has several:
+  gpusim-des sweep occupancy.toml --plot map.png --value achieved_occupancy --where block=256 gpu=tiny arg_n=4096
+
+on a Dask cluster (pip install 'gpusim-des[cluster]'); this makes one of this machine, with two processes:
+  dask scheduler --port 8786 &
+  dask worker tcp://127.0.0.1:8786 --nworkers 2 --nthreads 1 &
+  gpusim-des sweep occupancy.toml --cluster tcp://127.0.0.1:8786
+
 exit codes: 0 done (rows of configurations that failed have their error), 2 wrong usage, or none could be measured,
 3 the kernel is wrong in some of them (an index out of bounds, a deadlock, a race, an exception)
 """
@@ -68,7 +76,11 @@ def add_sweep(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a heat map (.png, .svg, .pdf)")
     parser.add_argument("--x", help=f"column of the heat map's x axis (default: {MAP_DEFAULTS['x']})")
     parser.add_argument("--y", help=f"of its y axis (default: {MAP_DEFAULTS['y']})")
-    parser.add_argument("--value", help=f"of its numbers (default: {MAP_DEFAULTS['value']})")
+    parser.add_argument(
+        "--value",
+        help="of its numbers: achieved_occupancy, theoretical_occupancy, or any column of --csv that is a number "
+        f"(default: {MAP_DEFAULTS['value']})",
+    )
     parser.add_argument(
         "--where", nargs="+", metavar="COLUMN=VALUE", help="rows of the heat map, where more things vary"
     )
@@ -84,6 +96,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from gpusim_des.sweeps.sweep import run_planned  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
+    from gpusim_des.sweeps.table import summary  # noqa: PLC0415
 
     _complete(options)
     where = _where(options.where)
@@ -120,7 +133,7 @@ def run(options: argparse.Namespace) -> int:
         sys.stdout.writelines(table.json_parts())
     else:
         failed = f", {len(table.failed)} of them failed" if table.failed else ""
-        print(printable(str(table)))
+        print(printable(summary(table.rows, options.value if options.plot else "")))
         print(f"\n{len(table)} configurations{failed}; {table.computed} measured now")
         print("\n".join(f"written: {file}" for file in files))
     code = _judged(table)

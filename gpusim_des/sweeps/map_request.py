@@ -16,6 +16,9 @@ BY_CLASS = (*(f"{name}_" for name in COUNTED), "counted_instruction_mix_")
 """Beginnings of columns of which there is one for each class of instructions that a kernel has."""
 
 
+MOST_GUESSES = 4
+"""Columns that a message offers."""
+
 _NO_COLUMNS = ("name", "stalls", "grid", "block")
 """Fields of a kernel that a row of a sweep lacks, or of which it says what was asked for."""
 
@@ -65,7 +68,11 @@ def check_map(planned: Sequence[Mapping[str, Any]], x: str, y: str, value: str, 
     asked = (("--x", x), ("--y", y), ("--value", value), *(("--where", name) for name in where))
     for option, name in asked:
         if name not in varied and name not in known and not name.startswith(BY_CLASS):
-            raise UsageError(f"{option} {name}: {missing_column(name, [*varied, *known])}")
+            # What is drawn must be a number; and part of a name is a good guess.
+            possible = [*varied, *(n for n in known if known[n] or option != "--value")]
+            parts = [each for each in possible if name and name in each]
+            said = f"no column {name!r}: did you mean {', '.join(parts)}?" if 0 < len(parts) <= MOST_GUESSES else ""
+            raise UsageError(f"{option} {name}: {said or missing_column(name, possible)}")
     if known.get(value) is False:
         raise UsageError(f"--value {value}: {value} is no number; choose one, for example --value seconds")
     chosen = list(planned)

@@ -126,9 +126,17 @@ COMPLAINTS = ("error", "mistakes")
 """Columns of the printed table where a row has any."""
 
 
-def summary(rows: tuple[Row, ...]) -> str:
-    """Readable table: what varies, time, occupancy, main stall and errors."""
-    shown = [*varying(rows), *SHOWN, *(name for name in COMPLAINTS if any(row.get(name) for row in rows))]
+def summary(rows: tuple[Row, ...], figure: str = "") -> str:
+    """Readable table: what varies, time, occupancy, main stall, another figure if one is named, and errors.
+
+    >>> rows = tuple({"n": n, "error": "", "seconds": 2e-6, "waves": n / 4} for n in (1, 2))
+    >>> print(summary(rows, "waves"))
+    n  seconds  achieved_occupancy  main_stall  waves
+    1  2e-06    -                   -           0.25
+    2  2e-06    -                   -           0.5
+    """
+    more = [name for name in COMPLAINTS if any(row.get(name) for row in rows)]
+    shown = list(dict.fromkeys([*varying(rows), *SHOWN, *([figure] if figure else []), *more]))
     cells = [[_cell(name, row.get(name)) for name in shown] for row in rows]
     widths = [max(len(name), *(len(line[k]) for line in cells)) for k, name in enumerate(shown)]
     lines = [shown, *cells]
