@@ -214,6 +214,7 @@ class Device(StreamFace):
                     counting=count,
                     registers=int(used),
                     shared_limits=limits,
+                    l1_bytes_per_cycle=self.gpu.l1_bytes_per_cycle,
                     assumptions=assumed,
                     progress=progress,
                     vectorize=False if interpret else vectorize,

@@ -63,6 +63,8 @@ class Request:
         self.channel = channel
         self.sectors = sectors
         self.read = read
+        self.parts = 0
+        """Sectors of which a part is written."""
         self.arrived_fs = 0
         """When the last sector is in the SM again."""
 
@@ -90,7 +92,11 @@ class HomeSlice:
 
     def serve(self, request: Request, partition: int) -> int:
         """Accept a request in its turn; returns when its data are ready, or when it was accepted."""
-        self.free = now = max(self.free, request.time_fs) + len(request.sectors) * self.gpu.l2_sector_fs
+        services = len(request.sectors)
+        if not request.read:
+            services *= self.gpu.l2_write_services
+            services += request.parts * (self.gpu.l2_partial_write_services - self.gpu.l2_write_services)
+        self.free = now = max(self.free, request.time_fs) + services * self.gpu.l2_sector_fs
         ready = now
         for line, sectors in by_line(request.sectors).items():
             if not request.read:
@@ -203,10 +209,11 @@ class CachedMemory(Memory):
         l1 = Lines((gpu.l1_bytes - gpu.shared_carveouts_bytes[0]) // 128)
         bringing: dict[int, Request] = {}
         for cycle, player, index in in_acting_order(gpu, warps):
-            kind, _, quarters, sectors, *_ = player.program[index]
+            kind, _, quarters, sectors, _, passes, *_ = player.program[index]
             if kind not in MEMORY_OPS:
                 continue
             key = player.age, index
+            parts = {sector for sector, often in zip(sectors, passes, strict=False) if often > 1}
             unit = max(unit, 4 * cycle) + max(quarters, 4)
             self.leaves[key] = self.complete[key] = -(-unit // 4)
             if kind in (OpClass.SHARED_LOAD, OpClass.SHUFFLE):
@@ -220,7 +227,7 @@ class CachedMemory(Memory):
             for part, (channel, asked) in enumerate(together.items()):
                 place = (sm, player.history.sub_partition, player.age, index, part)
                 if kind is OpClass.GLOBAL_STORE:
-                    self._send(unit, place, channel, asked, read=False)
+                    self._send(unit, place, channel, asked, read=False).parts = len(parts & set(asked))
                     continue
                 missing = self._look_up(l1, asked)
                 self.counts["l1"] += len(asked)

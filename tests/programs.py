@@ -62,8 +62,9 @@ def load(sectors: Iterable[int], *deps: int, quarters: int = 4) -> Part:
     return Part(OpClass.GLOBAL_LOAD, deps, quarters, tuple(sectors))
 
 
-def store(sectors: Iterable[int], *deps: int, quarters: int = 4) -> Part:
-    return Part(OpClass.GLOBAL_STORE, deps, quarters, tuple(sectors))
+def store(sectors: Iterable[int], *deps: int, quarters: int = 4, passes: Iterable[int] = ()) -> Part:
+    """Make a store; passes are 1 for a sector that is written whole, 2 for a part of one."""
+    return Part(OpClass.GLOBAL_STORE, deps, quarters, tuple(sectors), passes=tuple(passes))
 
 
 def atomic(sectors: Iterable[int], *deps: int, quarters: int = 4, passes: Iterable[int] = ()) -> Part:
@@ -226,6 +227,8 @@ CACHES: dict[str, Sequence[Any]] = {
     "l2_size": ("512 B", "1 KiB", "256 KiB"),
     "dram_channels": (1, 2, 3),
     "store_buffer": ("128 B", "256 B", "4 KiB"),
+    "l2_write_services": (1, 2),
+    "l2_partial_write_services": (2, 3, 5),
     "bulk_rate": (32, 128),
     "bulk_overhead": range(1, 10),
     "tensor_latency_cycles": LATENCIES,
@@ -268,6 +271,8 @@ def instruction(draw: st.DrawFn, index: int, classes: Sequence[OpClass] = PLAIN,
         sectors = tuple(sorted(first + offset for offset in offsets))
     if kind is OpClass.GLOBAL_ATOMIC and draw(st.booleans()):
         passes = tuple(draw(st.integers(1, 9)) for _ in sectors)
+    if kind is OpClass.GLOBAL_STORE and draw(st.booleans()):
+        passes = tuple(draw(st.integers(1, 2)) for _ in sectors)
     if kind is OpClass.TENSOR:
         operand = draw(st.sampled_from([Mma(8, 8, 4, "fp16"), Mma(8, 8, 6, "fp16"), Mma(16, 8, 8, "tf32")])).encode()
     if kind is OpClass.BULK_WAIT:

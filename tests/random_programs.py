@@ -196,6 +196,8 @@ def instruction(dice: Dice, index: int, kind: OpClass, span: int) -> Part:
         sectors = tuple(first + offset for offset in dice.some(range(1, span // 2), dice.one([5, 5, 9]))) or (first,)
     if kind is OpClass.GLOBAL_ATOMIC and dice.once_in(2):
         passes = tuple(dice.randint(1, 9) for _ in sectors)
+    if kind is OpClass.GLOBAL_STORE and dice.once_in(2):
+        passes = tuple(dice.randint(1, 2) for _ in sectors)
     if kind is OpClass.TENSOR:
         operand = dice.one(TENSORS)
     if kind is OpClass.BULK_WAIT:

@@ -180,6 +180,7 @@ RULES: dict[str, Predicate] = {
     "M6 a write at its own efficiency": seen("lone write"),
     "M6 a read at mixed efficiency": seen("mixed read"),
     "M6 a write at mixed efficiency": seen("mixed write"),
+    "M5 parts of sectors": seen("parts of sectors"),
     "M7 lanes on one address": seen("lanes on one address"),
     "M7 atomics follow each other": seen("atomics queue"),
     "M7 sectors leave the L1": seen("L1 invalidation"),

@@ -28,6 +28,7 @@ from gpusim_des.timing.memory_unit import MemoryUnit
 from gpusim_des.timing.resources import SmResources
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.work import Work
+from gpusim_des.trace import OpClass
 from tests.random_host_programs import HostPrograms
 from tests.random_programs import Programs
 
@@ -243,7 +244,9 @@ def _watch_unit(seen: Seen, patch: pytest.MonkeyPatch) -> None:
     def perform(unit: MemoryUnit, instruction: Any, _: int) -> None:
         count["several packets"] += len(instruction.packets) > 1
         count["store beyond the buffer"] += instruction.stored > unit.buffer._sectors
-        count["lanes on one address"] += any(packet.passes > packet.sectors for packet in instruction.packets)
+        more = any(packet.passes > packet.sectors for packet in instruction.packets)
+        count["lanes on one address"] += more and instruction.op is OpClass.GLOBAL_ATOMIC
+        count["parts of sectors"] += more and instruction.op is OpClass.GLOBAL_STORE
         count["a part of a cycle"] += instruction.quarter_cycles % 4 > 0
 
     def settle(_: LoadStoreQueue, __: int) -> Look:

@@ -12,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gpusim_des as gs
-from gpusim_des.functional.coalescing import load_store_quarter_cycles, sector_passes, sectors, wavefronts
+from gpusim_des.functional.coalescing import (
+    load_store_quarter_cycles,
+    register_quarter_cycles,
+    sector_passes,
+    sectors,
+    wavefronts,
+    write_passes,
+)
 
 SIZES = [1, 2, 4, 8, 12, 16]
 HALVES = {1: 1, 2: 1, 4: 1, 8: 2, 12: 4, 16: 4}
@@ -175,6 +182,22 @@ def test_time_in_the_load_store_unit(passes: int, lines: int, expected: int) -> 
 
 
 @settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 400), min_size=32, max_size=32),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 2, 4, 8, 16]),
+)
+def test_a_line_a_cycle_to_registers_is_never_the_limit(items: list[int], active: int, size: int) -> None:
+    """Banks give no more than 128 bytes in a pass, so that an L1 of that width adds nothing to M1."""
+    addresses = np.array([items], np.int64) * size
+    on = np.array([[bool(active >> lane & 1) for lane in range(32)]])
+    lanes = on.sum(axis=1, dtype=np.uint8)
+    most = 4 * wavefronts(addresses, size, on)
+    assert (register_quarter_cycles(lanes, size, 128) <= most).all()
+    assert register_quarter_cycles(lanes, size, 64).tolist() == [-(-int(lanes[0]) * size // 16)]
+
+
+@settings(max_examples=60)
 @given(st.lists(st.integers(0, 40), min_size=32, max_size=32), st.integers(0, 2**32 - 1), st.sampled_from([4, 8]))
 def test_passes_of_every_sector_of_an_atomic(words: list[int], active: int, size: int) -> None:
     """Against counting lane by lane: in each sector the address with most lanes."""
@@ -189,6 +212,37 @@ def test_passes_of_every_sector_of_an_atomic(words: list[int], active: int, size
             in_sector[address // 32] = max(count, in_sector.get(address // 32, 0))
         expected += [in_sector[sector] for sector in sorted(in_sector)]
     assert sector_passes(addresses, on, touched).tolist() == expected
+
+
+@settings(max_examples=80)
+@given(
+    st.lists(st.integers(0, 40), min_size=32, max_size=32), st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 4, 8, 16])
+)
+def test_sectors_that_a_store_writes_whole(items: list[int], active: int, size: int) -> None:
+    """M5: against the set of bytes that each warp writes."""
+    addresses = np.array([items, list(range(32)), list(range(7, 39))], np.int64) * size
+    on = np.array([[bool(active >> lane & 1) for lane in range(32)], [True] * 32, [lane != 3 for lane in range(32)]])
+    expected = []
+    for row, lanes in zip(addresses.tolist(), on.tolist(), strict=True):
+        written = {a + byte for a, is_on in zip(row, lanes, strict=True) if is_on for byte in range(size)}
+        touched = sorted({byte // 32 for byte in written})
+        expected += [1 if written >= set(range(32 * sector, 32 * sector + 32)) else 2 for sector in touched]
+    found = write_passes(addresses, size, on, sectors(addresses, size, on))
+    assert (expected if found is None else found.tolist()) == expected
+    assert (found is None) == (2 not in expected)
+
+
+def test_whole_sectors_of_neighbours_need_no_look() -> None:
+    """M5: neighbours from a border on, and one that is not; a lane that leaves a hole makes a part of one sector."""
+    lanes = np.arange(32, dtype=np.int64)[None, :]
+    for size, offset, expected in ((4, 0, None), (4, 4, [2, 1, 1, 1, 2]), (1, 0, None), (1, 1, [2, 2])):
+        touched = sectors(lanes * size + offset, size, None)
+        found = write_passes(lanes * size + offset, size, None, touched)
+        assert (None if found is None else found.tolist()) == expected
+    hole = lanes != 9
+    holed = write_passes(lanes * 4, 4, hole, sectors(lanes * 4, 4, hole))
+    assert holed is not None
+    assert holed.tolist() == [1, 2, 1, 1]
 
 
 def test_passes_of_elements_that_lie_across_sectors() -> None:

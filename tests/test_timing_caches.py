@@ -213,6 +213,16 @@ def test_a_store_stays_in_the_l2() -> None:
     assert counted(timeline) == (0, 0, 0, 0, 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("sectors", "passes", "end_fs"),
+    [([0], [1], 51_750_000), ([0], [2], 53_250_000), ([0, 1], [1, 2], 54_750_000), ([0, 1], [], 53_250_000)],
+)
+def test_writes_take_longer_in_a_slice(sectors: list[int], passes: list[int], end_fs: int) -> None:
+    """M5: two services of half a cycle for a whole sector, five for a part, behind 1 + 0.5 + 0.5 each + 48.75."""
+    gpu = TINY.replace(l2_write_services=2, l2_partial_write_services=5)
+    assert run_cached(gpu, [[store(sectors, passes=passes)]]).kernels[0].end_fs == end_fs
+
+
 def test_a_write_waits_for_the_dirty_line_that_it_drives_out() -> None:
     """M5 and M8: the second store is in the slice at 52.25; line 0 is at the channel at 101.25, written at 103.25."""
     timeline = run_cached(ONE_LINE, [[store([0]), store([4])]])

@@ -312,6 +312,33 @@ def test_passes_of_a_recorded_atomic() -> None:
     assert warp.footprint.passes.tolist() == [1, 1, 4, 3]
 
 
+@gs.block_kernel
+def copy_from(blk: gs.Block, a: gs.DeviceArray, first: int) -> None:
+    blk.store(a, blk.tx + first, blk.load(a, blk.tx))
+
+
+def test_stores_tell_which_sectors_they_write_whole() -> None:
+    """M5: 32 floats from the third on: five sectors, the outer ones in part; from the eighth on four whole ones."""
+    dev = gs.Device("tiny")
+    a = dev.malloc(64)
+    part, whole = (dev.launch(copy_from, 1, 32, a, first).trace.block(0)[0].footprint for first in (3, 8))
+    assert part.passes.tolist() == [1, 1, 1, 1, 2, 1, 1, 1, 2]
+    assert len(whole.passes) == 0
+
+
+def test_a_narrow_l1_takes_two_cycles_for_a_line() -> None:
+    """M1: 64 bytes a cycle to registers: a load of 32 floats takes two cycles, a store one, a load of 16 floats one."""
+    found = {}
+    for width in ("64 B/cycle", "128 B/cycle"):
+        dev = gs.Device(gs.load_gpu("tiny").replace(l1_width=width))
+        a = dev.malloc(64)
+        found[width] = [
+            dev.launch(copy_from, 1, threads, a, 32).trace.block(0)[0].footprint.quarter_cycles.tolist()
+            for threads in (32, 16)
+        ]
+    assert found == {"64 B/cycle": [[8, 4], [4, 4]], "128 B/cycle": [[4, 4], [4, 4]]}
+
+
 def test_a_trace_without_atomics_has_no_passes() -> None:
     warp = WarpTrace.of([Instruction(OpClass.GLOBAL_LOAD)], [[1, 2]])
     assert len(warp.footprint.passes) == 0

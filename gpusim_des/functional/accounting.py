@@ -13,7 +13,7 @@ from gpusim_des.functional.counters import AccessCounts, AccessSite, Counters
 from gpusim_des.functional.line_counts import MOST_ELEMENTS, AccessPattern, lane_stride
 from gpusim_des.functional.memory import DeviceArray, SharedArray
 from gpusim_des.functional.source import Site
-from gpusim_des.trace import SECTOR_BYTES, OpClass
+from gpusim_des.trace import LINE_BYTES, SECTOR_BYTES, OpClass
 
 Array = DeviceArray | SharedArray
 
@@ -58,12 +58,13 @@ def count_access(
     site: Site,
     width: int = 0,
     copies: int = 1,
+    l1_bytes_per_cycle: int = LINE_BYTES,
 ) -> AccessCost:
     """Count one access and return what it costs.
 
     `addresses` and `active` have one row of 32 lanes per warp, `lanes` are the active lanes of each warp. A lane moves
     `width` neighbouring bytes, one element if it is 0. An access to shared memory counts for `copies` such groups of
-    warps.
+    warps. `l1_bytes_per_cycle` is what the L1 hands to registers.
     """
     size, kind = width or array.dtype.itemsize, _KIND[op]
     requests, threads = copies * int(np.count_nonzero(lanes)), copies * int(lanes.sum(dtype=np.int64))
@@ -103,11 +104,15 @@ def count_access(
         if kind == "atomic":
             counters.atomic_serialization += int(serial.sum(dtype=np.int64))
             serialized = coalescing.sector_passes(addresses, active, touched)
+        elif kind == "store":
+            serialized = coalescing.write_passes(addresses, size, active, touched)
         least = -(-lanes.astype(np.int32) * size // SECTOR_BYTES)
         place.sectors += len(touched.numbers)
         place.ideal_sectors += int(least.sum(dtype=np.int64))
         note_stride(counters, where, touched.counts - least, addresses, active, copies)
         quarters = coalescing.load_store_quarter_cycles(passes, touched.lines)
+        if op is OpClass.GLOBAL_LOAD:
+            quarters = np.maximum(quarters, coalescing.register_quarter_cycles(lanes, size, l1_bytes_per_cycle))
     place.wavefronts += int(passes.sum(dtype=np.int64))
     return AccessCost(quarters, touched, serialized)
 

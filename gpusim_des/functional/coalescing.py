@@ -20,6 +20,7 @@ BANK_BYTES = 4
 """Width of a bank in bytes (same source)."""
 
 _SECTOR_SHIFT = 5
+_SECTOR_BYTES = 1 << _SECTOR_SHIFT
 _NOWHERE = np.iinfo(np.int64).max
 
 _Addresses = NDArray[np.int64]
@@ -226,14 +227,54 @@ def sector_passes(addresses: _Addresses, active: _Active | None, touched: Sector
     return passes
 
 
+def write_passes(
+    addresses: _Addresses, itemsize: int, active: _Active | None, touched: Sectors
+) -> NDArray[np.uint8] | None:
+    """Say for every sector of `touched` whether a store writes it whole, 1, or a part of it, 2 (M5).
+
+    None where all are written whole. `touched` are the sectors of the same addresses. An element that straddles a
+    border counts where it begins.
+
+    >>> lanes = np.arange(32, dtype=np.int64)[None, :]
+    >>> write_passes(lanes * 4, 4, None, sectors(lanes * 4, 4, None)) is None
+    True
+    >>> write_passes(lanes * 4 + 16, 4, None, sectors(lanes * 4 + 16, 4, None))
+    array([2, 1, 1, 1, 2], dtype=uint8)
+    """
+    if is_unit_stride(addresses, itemsize, active) and not (addresses[:, 0] % _SECTOR_BYTES).any():
+        return None  # 32 neighbours fill whole sectors, whatever their size
+    ordered = np.sort(addresses if active is None else np.where(active, addresses, _NOWHERE), axis=1)
+    new = ordered != _NOWHERE
+    new[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    row, _ = np.nonzero(new)
+    # Sector numbers rise within a row, and so do those of `touched`: one key finds the place of each element.
+    span = int(touched.numbers.max(initial=0)) + 1
+    keys = np.repeat(np.arange(len(touched.counts)), touched.counts) * span + touched.numbers
+    places = np.searchsorted(keys, row * span + (ordered[new] >> _SECTOR_SHIFT))
+    written = np.bincount(places, minlength=len(keys)) * itemsize
+    whole = written >= _SECTOR_BYTES
+    return None if whole.all() else np.where(whole, 1, 2).astype(np.uint8)
+
+
 def load_store_quarter_cycles(wavefront_counts: NDArray[np.int32], lines: NDArray[np.int32]) -> NDArray[np.int32]:
     """Time of global requests in the SM's load/store unit, in quarter-cycles (M1).
 
     ``max(wavefronts, (lines + 3) / 4)`` cycles: data banks or tag lookups, whichever takes longer; 0 for a warp with no
-    active lane.
+    active lane. A load takes `register_quarter_cycles` at the least.
 
     >>> load_store_quarter_cycles(np.array([1, 1, 32, 0]), np.array([1, 33, 32, 0])).tolist()
     [4, 36, 128, 0]
     """
     result: NDArray[np.int32] = np.where(lines > 0, np.maximum(4 * wavefront_counts, lines + 3), 0).astype(np.int32)
     return result
+
+
+def register_quarter_cycles(lanes: NDArray[np.uint8], itemsize: int, bytes_per_cycle: int) -> NDArray[np.int32]:
+    """Quarter-cycles in which the L1 hands what `lanes` lanes load to registers (M1).
+
+    Lanes that load the same element count each.
+
+    >>> register_quarter_cycles(np.array([32, 16, 1, 0], np.uint8), 4, 64).tolist()
+    [8, 4, 1, 0]
+    """
+    return -(-4 * lanes.astype(np.int32) * itemsize // bytes_per_cycle)

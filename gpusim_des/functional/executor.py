@@ -29,7 +29,7 @@ from gpusim_des.functional.unwritten import UnwrittenRead
 from gpusim_des.functional.watch import LaunchWatch, RaceCheck
 from gpusim_des.functional.watched import Watched
 from gpusim_des.grid import LaunchConfig
-from gpusim_des.trace import KernelTrace, OpClass
+from gpusim_des.trace import LINE_BYTES, KernelTrace, OpClass
 
 CHUNK_THREADS = 1 << 16
 """Threads in flight: enough that NumPy's call cost is small, few enough that a chunk's arrays stay in the cache."""
@@ -81,6 +81,7 @@ def execute(
     counting: Counting,
     registers: int,
     shared_limits: SharedLimits,
+    l1_bytes_per_cycle: int = LINE_BYTES,
     assumptions: tuple[str, ...] = (),
     progress: Callable[[int, int], None] | None = None,
     vectorize: bool | None = None,
@@ -106,6 +107,7 @@ def execute(
             counting=counting,
             kernel_name=kernel.name,
             shared_limits=shared_limits,
+            l1_bytes_per_cycle=l1_bytes_per_cycle,
             names=names,
             guard=kernel.guard,
             most_instructions=CHUNK_INSTRUCTIONS if len(blocks) > 1 else None,

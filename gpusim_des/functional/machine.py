@@ -29,7 +29,7 @@ from gpusim_des.functional.shared_memory import SharedLimits, SharedMemory
 from gpusim_des.functional.source import UNKNOWN, Site
 from gpusim_des.functional.watch import LaunchWatch, Watch
 from gpusim_des.grid import WARP_SIZE, LaunchConfig
-from gpusim_des.trace import OpClass
+from gpusim_des.trace import LINE_BYTES, OpClass
 
 Counting = Literal["auto", "declared", "lines"]
 Array = DeviceArray | SharedArray
@@ -52,6 +52,8 @@ class Machine:
         What a block may have of shared memory.
     names
         Names of device arrays by identity: the kernel's parameters.
+    l1_bytes_per_cycle
+        What the L1 hands to registers in a cycle.
     most_instructions
         Warp instructions after which `TooLong` is raised.
     watch
@@ -68,6 +70,7 @@ class Machine:
         shared_limits: SharedLimits,
         names: dict[int, str] | None = None,
         guard: str = "with a mask, for example mask={}",
+        l1_bytes_per_cycle: int = LINE_BYTES,
         most_instructions: int | None = None,
         watch: LaunchWatch | None = None,
     ) -> None:
@@ -77,6 +80,7 @@ class Machine:
         self.counting = counting
         self.kernel_name = kernel_name
         self.guard = guard
+        self._l1_bytes_per_cycle = l1_bytes_per_cycle
         self.shape = (len(blocks), config.threads_per_block)
         self.warps = len(blocks) * config.warps_per_block
         self._most_events = None if most_instructions is None else most_instructions // self.warps
@@ -247,7 +251,8 @@ class Machine:
         label, lanes = self.names.get(id(array), array.name), self.lanes(mask)[: len(addresses)]
         self.uses.add_access(op, array, addresses, width, active)
         copies = self.shape[0] // blocks
-        return count_access(self.counters, op, array, label, addresses, active, lanes, site, width, copies)
+        l1 = self._l1_bytes_per_cycle
+        return count_access(self.counters, op, array, label, addresses, active, lanes, site, width, copies, l1)
 
     def atomic(
         self,

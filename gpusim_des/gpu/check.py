@@ -183,6 +183,11 @@ def _memory_contradictions(gpu: Parameters) -> Iterator[str]:
     # A 128-byte line lives on one channel, so a channel boundary may not cut it.
     if gpu.channel_interleave_bytes % 128:
         yield f"memory.channel_interleave = {format_bytes(gpu.channel_interleave_bytes)}: must be a multiple of 128 B"
+    if gpu.l2_partial_write_services < gpu.l2_write_services:
+        yield (
+            f"memory.l2_partial_write_services = {gpu.l2_partial_write_services}: must be at least l2_write_services = "
+            f"{gpu.l2_write_services}, for a part is merged into its sector (rule M5)"
+        )
     if gpu.l2_partitions not in (1, 2):
         yield f"memory.l2_partitions = {gpu.l2_partitions}: must be 1 or 2 (rule M5)"
     for kind in ("read", "write", "mixed"):

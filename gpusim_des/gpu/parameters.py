@@ -100,10 +100,16 @@ class Parameters(SMLimits):
     shuffle_latency_cycles: int
     l1_bytes: int
     """L1 and shared memory together, per SM."""
+    l1_bytes_per_cycle: int
+    """What a load from global memory hands to registers, all lanes together (rule M1)."""
     l1_latency_cycles: int
     l2_bytes: int
     l2_bandwidth_bytes_per_s: int
-    """Of all slices together."""
+    """Of all slices together, where all is read."""
+    l2_write_services: int
+    """Sectors that a slice could have read in the time in which it takes a whole one that is written (rule M5)."""
+    l2_partial_write_services: int
+    """The same for a sector of which an access writes a part."""
     l2_latency_cycles: int
     """Load to use in the near half of the L2."""
     l2_partitions: int

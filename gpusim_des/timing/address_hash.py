@@ -28,7 +28,8 @@ class Packet(NamedTuple):
     """DRAM bursts that hold them."""
     lines: Lines
     passes: int
-    """Operations on the busiest address of every sector, summed: what an atomic unit does one by one (M7)."""
+    """Summed over the sectors: operations on its busiest address, which an atomic unit does one by one (M7); of a store
+    1, and 2 for each sector of which it writes a part (M5)."""
 
 
 Packets = tuple[Packet, ...]

@@ -47,6 +47,8 @@ UNITS = PIPES + 2
     WRITE_FS,
     MIXED_FS,
     L2_SECTOR_FS,
+    L2_WRITE_FS,
+    L2_PART_FS,
     ATOMIC_FS,
     FAR_FS,
     TO_DRAM_FS,
@@ -86,7 +88,7 @@ UNITS = PIPES + 2
     UNTIL_PLACE,
     CUT,
     FREE_LISTS,
-) = range(59)
+) = range(61)
 """FREE_LISTS and the words behind it: the first free stretch of every length."""
 
 LONG = 10

@@ -13,7 +13,9 @@ from gpusim_des.timing.compiled_layout import (
     FAR_FS,
     FROM_DRAM_FS,
     HALVES,
+    L2_PART_FS,
     L2_SECTOR_FS,
+    L2_WRITE_FS,
     M_PARTITION,
     MIXED_FS,
     PAIRS,
@@ -243,7 +245,9 @@ def slice_write(m: Words, now: int, t: int) -> int:
     if not m[CACHES]:
         m[run + R_WRITTEN] += _granules_of(m, t)
         return channel_write(m, z + Z_CHANNEL, now, _granules_of(m, t))
-    leaves = serve(m, z + Z_SERVER, now, m[t + T_SECTORS] * m[L2_SECTOR_FS])
+    sectors = m[t + T_SECTORS]
+    parts = (m[t + T_GRANULES] >> PASSES_BITS) - sectors
+    leaves = serve(m, z + Z_SERVER, now, sectors * m[L2_WRITE_FS] + parts * m[L2_PART_FS])
     accepted = leaves
     for k in range(m[t + T_LINE_COUNT]):
         at = m[t + T_LINES] + 2 * k

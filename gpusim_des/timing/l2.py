@@ -85,6 +85,8 @@ class Slice:
         halves = gpu.l2_partitions if gpu.l2_partitions > 1 else 0
         self.near = [SectoredCache(max(1, gpu.l2_slice_lines // 2)) for _ in range(halves)]
         self._sector_fs = gpu.l2_sector_fs
+        self._write_fs = gpu.l2_sector_fs * gpu.l2_write_services
+        self._part_fs = gpu.l2_sector_fs * gpu.l2_partial_write_services - self._write_fs
         self._atomic_fs = gpu.atomic_interval_cycles * gpu.sm_period_fs
         self._far_fs = gpu.l2_far_extra_fs
         self._to_dram_fs = gpu.dram_extra_fs // 2
@@ -161,7 +163,8 @@ class Slice:
 
     def write(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
         """Keep the packet's sectors as dirty ones; a write that drives out dirty sectors waits until DRAM has them."""
-        leaves = self.server.serve(arrival_fs, packet.sectors * self._sector_fs)
+        parts = packet.passes - packet.sectors
+        leaves = self.server.serve(arrival_fs, packet.sectors * self._write_fs + parts * self._part_fs)
         accepted = leaves
         for number, mask in packet.lines:
             line = self.home.touch(number)

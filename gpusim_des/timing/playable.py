@@ -100,7 +100,7 @@ def _refuse_overflow(gpu: GPU, total: Amounts, longest: int, nbytes: int) -> Non
             gpu.port_out_fs(gpu.request_bytes + SECTOR_BYTES),
             gpu.port_in_fs(SECTOR_BYTES),
             copy_sector_fs,
-            gpu.l2_sector_fs,
+            gpu.l2_sector_fs * gpu.l2_partial_write_services,
             2 * granule_fs,  # what is brought in may drive something out
         )
     )

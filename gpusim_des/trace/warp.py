@@ -24,8 +24,8 @@ class Instruction:
 
     ``quarter_cycles`` is the time in the load/store unit (M1); 0 means the least, one cycle, for a memory operation.
     ``line`` stands in file number ``file`` of `KernelTrace.files`. ``operand`` says more about some classes, see
-    `OpClass`. ``passes`` has one entry per sector of a global atomic: the operations on its busiest address (M7); 1
-    where it is not given.
+    `OpClass`. ``passes`` has one entry per sector of a global atomic: the operations on its busiest address (M7); or of
+    a global store: 1 where it is written whole, 2 where in part (M5). Not given, it is 1.
     """
 
     op: OpClass
@@ -121,7 +121,7 @@ class Footprint:
     ``quarter_cycles`` has one entry per memory instruction, shared or global: its time in the load/store unit (M1).
     Global access k touches the sectors ``offsets[starts[k]:starts[k + 1]]`` plus the warp's base sector of that
     access, in ascending order. ``passes`` is empty, or has one entry per offset: the operations of an atomic access on
-    the busiest address of the sector, 1 for other accesses (M7).
+    the busiest address of the sector (M7), 2 where a store writes a part of it (M5), 1 otherwise.
     """
 
     quarter_cycles: NDArray[np.int32]

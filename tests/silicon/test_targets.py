@@ -14,15 +14,27 @@ TARGETS = list_targets()
 CALIBRATION = {
     # Latency plateaus are what the models' latencies are.
     *("pchase_v100", "pchase_a100_80", "pchase_md_h100", "warps_in_dram_3090", "shared_latency_2070"),
+    *("pchase_h100_pcie", "pchase_l40"),
     # Efficiencies of DRAM, and the cost of a block's start and end.
     *("occupancy_curve_a100_80", "occupancy_curve_h100_pcie", "occupancy_curve_v100"),
-    *("babelstream_h100_sxm", "babelstream_h200", "strides_t4"),
+    *("babelstream_h100_sxm", "babelstream_h200", "strides_t4", "roofline_l40", "roofline_a40"),
     # Bandwidths of the L2, the load/store unit's quarter-cycles, bulk copies.
-    *("l1_strides_h200", "l2_a100_80", "l2_h200", "bulk_copies_h800"),
+    *(
+        "l1_strides_h200",
+        "l2_a100_80",
+        "l2_h200",
+        "bulk_copies_h800",
+        "l1_strides_a40",
+        "one_buffer_v100",
+        "l2_h100_pcie",
+    ),
+    # What writes cost in the L2.
+    *("transpose_a100", "small_kernels_a100_graph"),
     # Pipes.
     *("dfma_v100", "fp32_rate_titan_v", "fp32_warps_titan_v", "fp32_rate_rtx_2080_ti", "fp32_warps_rtx_2080_ti"),
     # The host.
     *("small_kernels_h200", "small_kernels_h200_graph", "pcie_v100"),
+    *("small_kernels_a100", "small_kernels_l40", "small_kernels_l40_graph"),
 }
 """Names of all targets from which a model or a rule took something, written down by hand."""
 
