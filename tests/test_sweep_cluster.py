@@ -228,6 +228,17 @@ def test_a_client_that_is_closed_ends_the_sweep(cluster: Any, place: Path) -> No
             swept(client)
 
 
+def test_a_client_of_an_asynchronous_program_is_refused(cluster: Any) -> None:
+    import distributed  # noqa: PLC0415 - an extra
+
+    async def program() -> None:
+        async with distributed.Client(cluster.scheduler_address, asynchronous=True) as client:
+            with pytest.raises(gs.SweepError, match=r"a client of a program with await; give the scheduler's address"):
+                swept(client)
+
+    asyncio.run(program())
+
+
 def test_an_interrupted_sweep_leaves_nothing_on_the_cluster(cluster: Any, place: Path, tmp_path: Path) -> None:
     go(place)
     cluster.scale(1)
@@ -297,6 +308,7 @@ def test_a_scheduler_that_is_lost(
     distributed = pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
     monkeypatch.setattr(dask_backend, "PATIENCE_S", 3.0)
     monkeypatch.setattr(dask_backend, "SILENCE_S", 4.0)
+    monkeypatch.setattr(dask_backend, "ANSWER_S", 0.5)
     written = tmp_path / "scheduler.json"
     words = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
     with subprocess.Popen([*words, "--scheduler-file", str(written)], stderr=subprocess.DEVNULL) as scheduler:

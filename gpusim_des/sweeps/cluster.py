@@ -34,6 +34,8 @@ def connect(cluster: Any) -> tuple[Any, bool]:
             "a sweep on a cluster needs distributed, which is not installed: pip install 'gpusim-des[cluster]'"
         ) from None
     if isinstance(cluster, distributed.Client):
+        if cluster.asynchronous:
+            raise SweepError(f"cluster = {cluster!r}: a client of a program with await; give the scheduler's address")
         return cluster, False
     try:
         if isinstance(cluster, str):  # a client that is made in vain takes 20 s to go
@@ -96,8 +98,12 @@ def run_on_worker(data: bytes, number: int, c: Configuration) -> tuple[int, Outc
         return number, Outcome(None, f"{type(error).__name__}: {error}", again=True)
 
 
+_KILLED = ("KilledWorker", "FutureCancelledError", "CancelledError")
+"""Names of distributed's errors of tasks whose worker is gone."""
+
+
 def _lost(args: tuple[Any, ...], error: BaseException) -> tuple[int, Outcome]:
     """What is said of a task that came to no end: its worker was killed, it was cancelled, it could not be read."""
     _, number, _ = args
-    told = isinstance(error, Exception) and type(error).__name__ not in ("KilledWorker", "FutureCancelledError")
+    told = isinstance(error, Exception) and type(error).__name__ not in _KILLED
     return number, Outcome(None, f"{type(error).__name__}: {error}" if told else DIED, again=True)

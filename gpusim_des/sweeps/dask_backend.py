@@ -29,6 +29,9 @@ AHEAD = 4
 LOOK_S = 1.0
 """Between two looks at tasks and workers, seconds."""
 
+ANSWER_S = 5.0
+"""How long an answer of the scheduler is waited for, seconds; a busy one takes a while."""
+
 SILENCE_S = 5.0
 """How long nothing is said about a cluster without any worker, seconds: one that died is started again by then."""
 
@@ -36,6 +39,10 @@ PATIENCE_S = 60.0
 """How long a cluster may be without any worker, or a scheduler without an answer, seconds."""
 
 _REMEDY = "start {} and the sweep again; finished rows are kept where it has a folder"
+
+
+_UNANSWERED = (OSError, asyncio.TimeoutError, asyncio.CancelledError, AttributeError, RuntimeError)
+"""What a question to the scheduler ends in where it does not answer; the last three, where the client is ending."""
 
 
 class _Task:
@@ -204,13 +211,8 @@ class _Mended:
         """Count threads; they come and go. Returns whether the scheduler answered."""
         try:
             # Not `ncores`: it waits for an answer as long as it takes.
-            cores = self.client.sync(self.client.scheduler.ncores, workers=None, callback_timeout=f"{LOOK_S} s")
-        except (
-            OSError,
-            asyncio.TimeoutError,
-            AttributeError,
-            RuntimeError,
-        ):  # of a client that is ending, the last two
+            cores = self.client.sync(self.client.scheduler.ncores, workers=None, callback_timeout=f"{ANSWER_S} s")
+        except _UNANSWERED:
             return False
         self._threads = sum(cores.values())
         return True

@@ -113,7 +113,7 @@ def run_planned(
     store = nullcontext(None) if folder is None else RowStore(Path(folder))
     with store as kept, warnings.catch_warnings():
         # Of a sweep that is interrupted: what was under way is measured again, which is as it should be.
-        warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
+        warnings.filterwarnings("ignore", r"\d+ tasks (which were still being|have been successfully)", UserWarning)
         records: dict[str, Record] = {} if kept is None else kept.rows
         wanted = {key: number for number, key in reversed(list(enumerate(keys)))}  # the first of equal ones
         tasks = {
