@@ -37,7 +37,7 @@ from tests.sweep_kernels import dies_at, scale
 
 if __name__ == "__main__":
     from distributed import LocalCluster
-    with LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=0, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster:
         threading.Timer(1, cluster.scale, [2]).start()  # workers that come when the sweep waits for them
         asked = dict(gpu="tiny", grid="cdiv(n, block)", block=[32, 64, 2048], args={"n": [100, 200], "x": "f32[n]"})
         there = gs.sweep(scale, **asked, cluster=cluster.scheduler_address, folder=sys.argv[2])
@@ -102,7 +102,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 def cluster(quick: None, place: Path) -> Iterator[Any]:
     """Scheduler and workers in this process, which has none yet."""
     distributed = pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
-    asked = {"n_workers": 0, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    asked = {"n_workers": 0, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with distributed.LocalCluster(**asked) as made:
         yield made
         go(place)
@@ -299,15 +299,24 @@ def test_what_is_said_of_a_task_without_an_end(error: BaseException, said: str) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sent", "message"),
-    [("SIGKILL", "is gone: start it and the sweep again"), ("SIGSTOP", r"has not answered for 3 s: start it and the")],
+    ("sent", "patience_s", "message"),
+    [
+        ("SIGKILL", 60, "is gone: start it and the sweep again"),  # its client gives up first
+        ("SIGSTOP", 3, "has not answered for 3 s: start it and the sweep again"),
+    ],
 )
 def test_a_scheduler_that_is_lost(
-    sent: str, message: str, tmp_path: Path, place: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    sent: str,
+    patience_s: float,
+    message: str,
+    tmp_path: Path,
+    place: Path,
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra [cluster] is not installed")
-    monkeypatch.setattr(dask_backend, "PATIENCE_S", 3.0)
-    monkeypatch.setattr(dask_backend, "SILENCE_S", 4.0)
+    monkeypatch.setattr(dask_backend, "PATIENCE_S", patience_s)
+    monkeypatch.setattr(dask_backend, "SILENCE_S", 100.0)
     monkeypatch.setattr(dask_backend, "ANSWER_S", 0.5)
     written = tmp_path / "scheduler.json"
     words = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--port", "0", "--no-dashboard"]
