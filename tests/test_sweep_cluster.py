@@ -267,7 +267,7 @@ def test_a_task_that_cannot_be_handed_out_is_an_error_of_its_row(
         numbers: list[int] = []
 
         def refuses(function: Any, tasks: Any, **more: Any) -> Any:
-            ((_, (_, number, _), _),) = tasks
+            ((_, (_, (number, _)), _),) = tasks
             numbers.append(number)
             if number == 2:
                 raise OSError("no room")
@@ -294,7 +294,7 @@ class KilledWorker(Exception):  # noqa: N818 - distributed's
     ],
 )
 def test_what_is_said_of_a_task_without_an_end(error: BaseException, said: str) -> None:
-    assert _lost((b"", 7, None), error) == (7, Outcome(None, said, again=True))
+    assert _lost((b"", (7, None)), error) == (7, Outcome(None, said, again=True))
 
 
 @pytest.mark.slow
@@ -361,6 +361,6 @@ def test_a_worker_of_another_version_ends_the_sweep(cluster: Any, monkeypatch: p
 
 def test_a_worker_that_lacks_a_module_of_the_kernels_is_an_error_of_the_row() -> None:
     (planned,) = plan({"gpu": "tiny", "grid": 1, "block": 32}, {"n": 1, "x": "f32[n]"})
-    number, outcome = run_on_worker(b"no kernel", 4, planned.configuration)
+    number, outcome = run_on_worker(b"no kernel", (4, planned.configuration))
     assert (number, outcome.result, outcome.again) == (4, None, True)
     assert outcome.error.startswith("UnpicklingError: ")

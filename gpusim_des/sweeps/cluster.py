@@ -80,7 +80,8 @@ def _run(client: Any, data: bytes, tasks: Mapping[int, Configuration]) -> Outcom
 
     from gpusim_des.sweeps.dask_backend import dask_backend  # noqa: PLC0415 - sweeps on a cluster only
 
-    jobs = (delayed(run_on_worker)(data, number, c) for number, c in tasks.items())
+    # In pairs, which travel as they are: of objects that joblib thinks large it makes futures, which can be lost, too.
+    jobs = (delayed(run_on_worker)(data, pair) for pair in tasks.items())
     # Single tasks, so that each row comes as soon as it is done.
     asked = {"batch_size": 1, "pre_dispatch": MOST_QUEUED, "return_as": "generator_unordered"}
     with closing(Parallel(backend=dask_backend(client, _lost), **asked)(jobs)) as ended:
@@ -88,8 +89,9 @@ def _run(client: Any, data: bytes, tasks: Mapping[int, Configuration]) -> Outcom
             yield number, outcome if isinstance(outcome, Outcome) else Outcome(*outcome)
 
 
-def run_on_worker(data: bytes, number: int, c: Configuration) -> tuple[int, Outcome]:
+def run_on_worker(data: bytes, task: tuple[int, Configuration]) -> tuple[int, Outcome]:
     """Run a task on a worker; returns its number with its outcome. Another gpusim_des there ends the whole sweep."""
+    number, c = task
     try:
         return run_packed(data, number, c)
     except SweepError:
@@ -104,6 +106,6 @@ _KILLED = ("KilledWorker", "FutureCancelledError", "CancelledError")
 
 def _lost(args: tuple[Any, ...], error: BaseException) -> tuple[int, Outcome]:
     """What is said of a task that came to no end: its worker was killed, it was cancelled, it could not be read."""
-    _, number, _ = args
+    _, (number, _) = args
     told = isinstance(error, Exception) and type(error).__name__ not in _KILLED
     return number, Outcome(None, f"{type(error).__name__}: {error}" if told else DIED, again=True)
