@@ -104,11 +104,13 @@ def even(rows: Sequence[Row]) -> list[Row]:
     >>> even([{"a": 1}, {"b": 2, "instructions_int": 3}])
     [{'a': 1, 'b': None, 'instructions_int': 0}, {'a': None, 'b': 2, 'instructions_int': 3}]
     """
+    order = [*rows[0]] if rows else []
+    if all([*row] == order for row in rows):
+        return list(rows)
     keys: dict[str, None] = {}
     for row in rows:
         if row.keys() != keys.keys():
             keys.update(dict.fromkeys(row))
     counts = tuple(f"{name}_" for name in (*COUNTED, "counted_instruction_mix", "instruction_mix"))
     blank = {key: 0 if key.startswith(counts) else None for key in keys}
-    order = [*keys]
-    return [row if [*row] == order else {**blank, **row} for row in rows]
+    return [{**blank, **row} for row in rows]
