@@ -15,30 +15,22 @@ warp whose next address is the value that it loads pays the latency each time, a
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 import gpusim_des as gs
-from gpusim_des.units import FS_PER_S
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from gpusim_des.textbook.bank_conflicts import ELEMENTS, TYPES, BankPoint, measure
 
 GPU = "h100-sxm"
 STRIDES, QUICK_STRIDES = tuple(range(34)), (0, 1, 2, 4, 8, 16, 32, 33)
-TYPES: dict[int, np.dtype[Any]] = {4: np.dtype(np.int32), 8: np.dtype(np.float64), 16: np.dtype(np.complex128)}
-"""By width in bytes; a type of 16 bytes stands for float4."""
 CHAINS = (1, 2, 32, 33)
-ELEMENTS = 1024
 WARPS = 16
-LOADS = 64
-"""Of a warp, in the shorter one of two runs."""
-BANKS = 32
+ONE_WORD = "all lanes read one word, which a bank sends to all at once"
+IN_TURN = "each load waits for the one before: nothing hides the latency"
+SHORT = {"4 bytes, stride 0": "4 bytes, broadcast", "4 bytes, stride 33": "4 bytes, padded to 33"}
 
 
 def reader(dtype: np.dtype[Any], loads: int) -> gs.ThreadKernel:
@@ -59,12 +51,12 @@ def reader(dtype: np.dtype[Any], loads: int) -> gs.ThreadKernel:
     return read
 
 
-def chaser(loads: int) -> gs.ThreadKernel:
+def chaser(dtype: np.dtype[Any], loads: int) -> gs.ThreadKernel:
     """Each load needs the value of the one before as its index: every element holds its own."""
 
     @gs.kernel
     def chase(t: Any, a: Any, out: Any, stride: int) -> Any:
-        s = t.shared("s", (ELEMENTS,), np.int32)
+        s = t.shared("s", (ELEMENTS,), dtype)
         for first in range(0, ELEMENTS, 32):
             s[first + t.lane] = a[first + t.lane]
         yield t.syncthreads()
@@ -76,137 +68,79 @@ def chaser(loads: int) -> gs.ThreadKernel:
     return chase
 
 
-@dataclass(frozen=True)
-class BankPoint:
-    """One stride and width."""
-
-    stride: int
-    width: int
-    wavefronts: float
-    """Passes of a load, counted."""
-    cycles: float
-    """Of a load, simulated: what twice the loads take longer, over the loads more."""
-    chain: bool = False
-
-    @property
-    def label(self) -> str:
-        """Stride, width, and whether it is a chain."""
-        return f"{self.width} bytes, stride {self.stride}" + (", a chain" if self.chain else "")
-
-    @property
-    def formula(self) -> int:
-        """Passes by the gcd rule."""
-        words = self.width // 4
-        return words * math.gcd(self.stride, BANKS // words)
-
-
-def measure(chip: gs.GPU, stride: int, width: int, *, chain: bool = False) -> BankPoint:
-    """Run two lengths: what they have in common cancels out."""
-    warps = 1 if chain else WARPS
-    seconds, passes, requests = [], [], []
-    for loads in (LOADS, 2 * LOADS):
-        kernel = chaser(loads) if chain else reader(TYPES[width], loads)
-        dev = gs.Device(chip)
-        a, out = dev.to_device(np.arange(ELEMENTS).astype(TYPES[width])), dev.malloc(32 * warps, TYPES[width])
-        dev.forget_launches()
-        launch = dev.launch(kernel, 1, 32 * warps, a, out, stride, registers=32)
-        if not (dev.to_host(out) == np.tile(np.arange(32) * stride, warps)).all():
-            raise AssertionError(f"stride {stride}: results differ from NumPy's: this is a bug of the simulator")
-        seconds.append(dev.simulate(detail="kernel").kernels[0].seconds)
-        passes.append(launch.counters.shared_wavefronts)
-        requests.append(launch.counters.shared_requests)
-    more = requests[1] - requests[0]
-    cycles = (seconds[1] - seconds[0]) * FS_PER_S / chip.sm_period_fs / more
-    return BankPoint(stride, width, (passes[1] - passes[0]) / more, cycles, chain)
-
-
-def compared(chip: gs.GPU, points: Sequence[BankPoint]) -> gs.Comparison:
+def compared(points: Sequence[BankPoint]) -> gs.Comparison:
     """Passes by the rule, and what a pass takes."""
-    many, chains = [p for p in points if not p.chain], [p for p in points if p.chain]
     return (
-        gs.compare(
-            *([p.formula for p in many], [p.wavefronts for p in many]),
+        gs.experiment.compare_points(
+            [p for p in points if not p.chain],
+            lambda p: p.formula,
+            lambda p: p.passes,
             name="w · gcd(stride, 32 / w)",
             quantity="passes of a load",
-            labels=[p.label for p in many],
             tolerance=0,
-            explain={
-                p.label: "all lanes read one word, which a bank sends to all at once" for p in many if not p.stride
-            },
-            explained_up_to={p.label: gs.experiment.reach(p.formula, p.width // 4, 0) for p in many if not p.stride},
+            because=lambda p: None if p.stride else (ONE_WORD, gs.experiment.reach(p.formula, p.width // 4, 0)),
             assumes="lanes read different words",
         )
-        + gs.compare(
-            *([p.wavefronts for p in points], [p.cycles for p in points]),
+        + gs.experiment.compare_points(
+            points,
+            lambda p: p.passes,
+            lambda p: p.cycles,
             name="a cycle for each pass",
             quantity="cycles of a load",
-            labels=[p.label for p in points],
-            explain={p.label: "each load waits for the one before: nothing hides the latency" for p in chains},
-            explained_up_to={p.label: gs.experiment.reach(p.wavefronts, chained(chip, p)) for p in chains},
+            because=lambda p: (IN_TURN, gs.experiment.reach(p.passes, p.in_turn)) if p.chain else None,
             assumes="enough loads are waiting",
         )
-        + gs.compare(
-            [chained(chip, p) for p in chains],
-            [p.cycles for p in chains],
+        + gs.experiment.compare_points(
+            [p for p in points if p.chain],
+            lambda p: p.in_turn,
+            lambda p: p.cycles,
             name="latency + passes beyond the first",
             quantity="cycles of a load",
-            labels=[p.label for p in chains],
             assumes="each load needs the one before",
         )
     )
 
 
-def chained(chip: gs.GPU, p: BankPoint) -> float:
-    """Cycles of a load that waits for the one before."""
-    return chip.shared_latency_cycles + p.wavefronts - 1
-
-
-def draw(chip: gs.GPU, points: Sequence[BankPoint]) -> Axes:
+def draw(chip: gs.GPU, points: Sequence[BankPoint], path: Path) -> None:
     left, right = gs.views.side_by_side([7.4, 6.4], height=5.2, title=f"Bank conflicts on {chip.title}")
     by_width = {w: [p for p in points if p.width == w and not p.chain and p.stride] for w in TYPES}
     gs.views.curves(
         [p.stride for p in by_width[4]],
         [
-            gs.views.Curve(f"{w} bytes a lane", [p.wavefronts for p in ps], [p.formula for p in ps])
+            gs.views.Curve(f"{w} bytes a lane", [p.passes for p in ps], [p.formula for p in ps])
             for w, ps in by_width.items()
         ],
         ax=left,
         xlabel="stride (elements)",
         ylabel="passes of a load",
         title="Passes follow the greatest common divisor",
+        powers_of_two=True,
     )
-    left.set_xticks([1, 4, 8, 12, 16, 20, 24, 28, 32])
-    left.set_yscale("log", base=2)
-    left.set_ylim(0.8, 40)
-    left.set_yticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
+    left.set_xticks([1, *range(4, 33, 4)])
     shown = [p for p in points if p.width == 4 and p.stride in (0, 1, 2, 32, 33) and not p.chain]
     shown += [p for p in points if p.width > 4 and p.stride == 1]
     shown += [p for p in points if p.chain and p.stride != 2]
     gs.views.bars(
-        [NAMES.get(p.label, p.label) for p in shown],
+        [SHORT.get(p.label, p.label) for p in shown],
         [p.cycles for p in shown],
-        [p.wavefronts for p in shown],
+        [p.passes for p in shown],
         ax=right,
         xlabel="cycles of a load",
         title="A pass is a cycle, a chain waits for the latency",
         formula_label="passes",
     )
-    return left
-
-
-NAMES = {"4 bytes, stride 0": "4 bytes, broadcast", "4 bytes, stride 33": "4 bytes, padded to 33"}
+    gs.experiment.save(left, path)
 
 
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[BankPoint], gs.Comparison]:
     chip = gs.load_gpu(gpu).slice(sms=1)
-    points = [measure(chip, s, width) for width in TYPES for s in (QUICK_STRIDES if quick else STRIDES)]
-    points += [measure(chip, s, 4, chain=True) for s in CHAINS]
+    points = [measure(chip, reader, s, w, WARPS) for w in TYPES for s in (QUICK_STRIDES if quick else STRIDES)]
+    points += [measure(chip, chaser, s, 4, 1, chain=True) for s in CHAINS]
     print(f"{chip.title}, {WARPS} warps; chains: one")
-    table = compared(chip, points)
+    table = compared(points)
     print(table)
     if out is not None:
-        gs.views.save(draw(chip, points), out / "bank_conflicts.png")
-        print(f"written: {out / 'bank_conflicts.png'}")
+        draw(chip, points, out / "bank_conflicts.png")
     return points, table
 
 

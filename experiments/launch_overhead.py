@@ -10,18 +10,19 @@ faster makes nothing faster. A graph needs one call for all of its kernels; what
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import gpusim_des as gs
+from gpusim_des.textbook.launch_overhead import LaunchPoint, measure, whole_run_us
+from gpusim_des.units import to_us
 
 GPU = "h200-sxm"
-LENGTHS = (64, 256, 512, 1024, 2048, 4096, 8192)
+LENGTHS, QUICK_LENGTHS = (64, 256, 512, 1024, 2048, 4096, 8192), (64, 512, 4096)
 """Instructions of the kernels, each of which waits for the one before."""
-QUICK_LENGTHS = (64, 512, 4096)
 LAUNCHES = 12
 SMS = 2
-FS_PER_US = 10**9
+INTERVAL = "from one kernel's start to the next (µs)"
+ENDS = "the first kernel starts a launch latency after its call, and the host hears of the last one late"
 
 
 @gs.block_kernel
@@ -29,95 +30,35 @@ def chain(blk: gs.Block, length: int) -> None:
     blk.compute(length)
 
 
-@dataclass(frozen=True)
-class LaunchPoint:
-    """One length of kernel; times in microseconds."""
-
-    length: int
-    kernel_us: float
-    stream_us: float
-    """From one kernel's start to the next one's, launched one by one."""
-    graph_us: float
-    """The same in a graph."""
-    stream_formula_us: float
-    graph_formula_us: float
-    stream: gs.Simulation = field(repr=False)
-    graph: gs.Simulation = field(repr=False)
-
-    def share(self, interval_us: float) -> float:
-        """Share of an interval in which the kernel does not run, 0…1."""
-        return 1 - self.kernel_us / interval_us
-
-
-def run(chip: gs.GPU, length: int, launches: int, *, as_graph: bool) -> gs.Simulation:
-    dev = gs.Device(chip)
-    stream = dev.stream()
-
-    def launch_all() -> None:
-        for _ in range(launches):
-            dev.launch(chain, 1, 32, length, stream=stream)
-
-    if as_graph:
-        with dev.capture(stream) as graph:
-            launch_all()
-        graph.launch(stream)
-    else:
-        launch_all()
-    dev.synchronize()
-    return dev.simulate(detail="kernel")
-
-
-def interval_us(sim: gs.Simulation) -> float:
-    """Mean time from one kernel's start to the next one's."""
-    kernels = sim.kernels
-    return (kernels[-1].start_fs - kernels[0].start_fs) / (len(kernels) - 1) / FS_PER_US
-
-
-def measure(chip: gs.GPU, length: int, launches: int) -> LaunchPoint:
-    stream, graph = (run(chip, length, launches, as_graph=as_graph) for as_graph in (False, True))
-    kernel_s = sum(k.seconds for k in graph.kernels) / launches
-    gap_s, node_gap_s, call_s = (
-        fs / gs.timeline.FS_PER_S for fs in (chip.kernel_gap_fs, chip.graph_gap_fs, chip.launch_call_fs)
-    )
-    return LaunchPoint(
-        length,
-        kernel_s * 1e6,
-        interval_us(stream),
-        interval_us(graph),
-        gs.analytic.launch_interval_seconds(kernel_s, gap_s, call_s) * 1e6,
-        gs.analytic.launch_interval_seconds(kernel_s, node_gap_s) * 1e6,
-        stream,
-        graph,
-    )
-
-
-def with_ends_us(chip: gs.GPU, short: LaunchPoint, launches: int) -> float:
-    """Time of a whole run: to the first start, from start to start, the last kernel, and until the host hears."""
-    ends_fs = chip.launch_call_fs + chip.launch_latency_fs + chip.synchronize_latency_fs
-    return ends_fs / FS_PER_US + (launches - 1) * short.stream_formula_us + short.kernel_us
-
-
 def compared(chip: gs.GPU, points: Sequence[LaunchPoint], launches: int) -> gs.Comparison:
     """Intervals by formula and simulation, and a whole run, which the formula of an interval does not cover."""
-    labels = [f"kernel of {p.kernel_us:.2f} µs" for p in points]
-    quantity = "from one kernel's start to the next (µs)"
-    stream, graph = [p.stream_formula_us for p in points], [p.graph_formula_us for p in points]
-    short = points[0]
+
+    def intervals_us(p: LaunchPoint) -> float:
+        return launches * p.stream_formula_us
+
     return (
-        gs.compare(
-            *(stream, [p.stream_us for p in points]), name="max(call, kernel + gap)", quantity=quantity, labels=labels
+        gs.experiment.compare_points(
+            points,
+            lambda p: p.stream_formula_us,
+            lambda p: p.stream_us,
+            name="max(call, kernel + gap)",
+            quantity=INTERVAL,
         )
-        + gs.compare(graph, [p.graph_us for p in points], name="kernel + graph gap", quantity=quantity, labels=labels)
-        + gs.compare(
-            launches * short.stream_formula_us,
-            short.stream.seconds * 1e6,
+        + gs.experiment.compare_points(
+            points,
+            lambda p: p.graph_formula_us,
+            lambda p: p.graph_us,
+            name="kernel + graph gap",
+            quantity=INTERVAL,
+        )
+        + gs.experiment.compare_points(
+            points[:1],
+            intervals_us,
+            lambda p: p.stream.seconds * 1e6,
             name="launches × interval",
             quantity="whole run (µs)",
-            labels=[f"{launches} kernels of {short.kernel_us:.2f} µs"],
-            explain="the first kernel starts a launch latency after its call, and the host hears of the last one late",
-            explained_up_to=gs.experiment.reach(
-                launches * short.stream_formula_us, with_ends_us(chip, short, launches)
-            ),
+            label=lambda p: f"{launches} kernels of {p.kernel_us:.2f} µs",
+            because=lambda p: (ENDS, gs.experiment.reach(intervals_us(p), whole_run_us(chip, p, launches))),
             assumes="so many launches that start and end do not count",
         )
     )
@@ -131,14 +72,13 @@ def main(
     *,
     quick: bool = False,
 ) -> tuple[list[LaunchPoint], gs.Comparison]:
-    lengths = lengths or (QUICK_LENGTHS if quick else LENGTHS)
     chip = gs.load_gpu(gpu)
     chip = chip.slice(sms=min(SMS, chip.sms))
-    points = [measure(chip, length, launches) for length in lengths]
+    points = [measure(chip, chain, length, launches) for length in lengths or (QUICK_LENGTHS if quick else LENGTHS)]
     print(
-        f"{chip.title}: a launch costs the host {chip.launch_call_fs / FS_PER_US:.2f} µs, the device "
-        f"{chip.kernel_gap_fs / FS_PER_US:.2f} µs between two kernels, "
-        f"{chip.graph_gap_fs / FS_PER_US:.2f} µs between two nodes of a graph"
+        f"{chip.title}: a launch costs the host {to_us(chip.launch_call_fs):.2f} µs, the device "
+        f"{to_us(chip.kernel_gap_fs):.2f} µs between two kernels, {to_us(chip.graph_gap_fs):.2f} µs between two nodes "
+        "of a graph"
     )
     for p in points:
         print(
@@ -148,20 +88,13 @@ def main(
     table = compared(chip, points, launches)
     print(f"\n{table}")
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
+        one_by_one = [(p.share(p.stream_us), p.share(p.stream_formula_us)) for p in points]
+        as_nodes = [(p.share(p.graph_us), p.share(p.graph_formula_us)) for p in points]
         axes = gs.views.curves(
             [p.kernel_us for p in points],
             [
-                gs.views.Curve(
-                    "launched one by one",
-                    [100 * p.share(p.stream_us) for p in points],
-                    [100 * p.share(p.stream_formula_us) for p in points],
-                ),
-                gs.views.Curve(
-                    "nodes of a graph",
-                    [100 * p.share(p.graph_us) for p in points],
-                    [100 * p.share(p.graph_formula_us) for p in points],
-                ),
+                gs.views.Curve(label, [100 * simulated for simulated, _ in shares], [100 * f for _, f in shares])
+                for label, shares in (("launched one by one", one_by_one), ("nodes of a graph", as_nodes))
             ],
             xlabel="time of the kernel (µs)",
             ylabel="share of launch cost (%)",
@@ -169,11 +102,10 @@ def main(
             logarithmic=True,
             top=100,
         )
-        gs.views.save(axes, out / "launch_overhead.png")
+        gs.experiment.save(axes, out / "launch_overhead.png")
         short = points[min(1, len(points) - 1)]
         runs = {"launched one by one": short.stream, "nodes of a graph": short.graph}
-        gs.views.save(gs.views.compare_streams(runs), out / "launch_overhead_timelines.png")
-        print(f"written: {out / 'launch_overhead.png'}, {out / 'launch_overhead_timelines.png'}")
+        gs.experiment.save(gs.views.compare_streams(runs), out / "launch_overhead_timelines.png")
     return points, table
 
 

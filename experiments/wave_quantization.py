@@ -12,13 +12,13 @@ both.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 import gpusim_des as gs
+from gpusim_des.units import to_us
 
 GPU = "h100-sxm"
 WAVES, QUICK_WAVES = 4, 2
@@ -26,7 +26,6 @@ QUICK_SMS = 16
 STEPS_PER_WAVE = 4
 CHAIN = 400
 THREADS = 32
-FS_PER_US = 10**9
 
 
 @gs.block_kernel
@@ -36,6 +35,15 @@ def polynomial(blk: gs.Block, c: gs.DeviceArray) -> None:
     for _ in range(CHAIN // 2):
         x = x * np.float32(0.5) + np.float32(1.0)
     blk.store(c, blk.bx * blk.bdx + blk.tx, x)
+
+
+def run(chip: gs.GPU, blocks: int) -> gs.Simulation:
+    """One block on an SM at a time: each takes all of its shared memory."""
+    dev = gs.Device(chip)
+    c = dev.malloc(blocks * THREADS, np.float32)
+    one_per_sm = min(chip.shared_bytes_per_block_optin, chip.shared_bytes_per_sm)
+    dev.launch(polynomial, blocks, THREADS, c, dynamic_shared=one_per_sm)
+    return dev.simulate(caches="off")
 
 
 @dataclass(frozen=True)
@@ -50,37 +58,10 @@ class WavePoint:
     full_formula_us: float
     """The same and handing out the last wave, block by block, and the last writes."""
 
-
-def run(chip: gs.GPU, blocks: int) -> gs.Simulation:
-    dev = gs.Device(chip)
-    c = dev.malloc(blocks * THREADS, np.float32)
-    one_per_sm = min(chip.shared_bytes_per_block_optin, chip.shared_bytes_per_sm)
-    dev.launch(polynomial, blocks, THREADS, c, dynamic_shared=one_per_sm)
-    return dev.simulate(caches="off")
-
-
-def compared(points: Sequence[WavePoint]) -> gs.Comparison:
-    """Both formulas beside the simulation."""
-    simulated = [p.simulated_us for p in points]
-    labels = [f"{p.blocks} blocks, wave {p.waves}" for p in points]
-    return gs.compare(
-        [p.formula_us for p in points],
-        simulated,
-        name="⌈blocks / capacity⌉ × block time",
-        quantity="time (µs)",
-        labels=labels,
-        explain="the block scheduler hands blocks out one by one, and the last writes must arrive",
-        explained_up_to={
-            label: gs.experiment.reach(p.formula_us, p.full_formula_us) for label, p in zip(labels, points, strict=True)
-        },
-        assumes="equal blocks that start together",
-    ) + gs.compare(
-        [p.full_formula_us for p in points],
-        simulated,
-        name="the same, and handing out and the last writes",
-        quantity="time (µs)",
-        labels=labels,
-    )
+    @property
+    def label(self) -> str:
+        """Name of the row."""
+        return f"{self.blocks} blocks, wave {self.waves}"
 
 
 def main(
@@ -92,30 +73,40 @@ def main(
         chip = chip.slice(sms=min(QUICK_SMS, chip.sms))
     lone = run(chip, 1)
     capacity = chip.sms * lone.kernels[0].blocks_per_sm
-    block_us = (lone.timeline.blocks[0].end_fs - lone.timeline.blocks[0].start_fs) / FS_PER_US
+    block_us = to_us(lone.timeline.blocks[0].end_fs - lone.timeline.blocks[0].start_fs)
     writes_us = lone.kernels[0].seconds * 1e6 - block_us
-    interval_us = chip.dispatch_interval_fs / FS_PER_US
+    interval_us = to_us(chip.dispatch_interval_fs)
     edges = [n for w in range(waves + 1) for n in (w * capacity, w * capacity + 1)]
     between = [w * capacity + capacity * s // STEPS_PER_WAVE for w in range(waves) for s in range(1, STEPS_PER_WAVE)]
-    sizes = sorted({n for n in edges + between if 1 <= n <= waves * capacity})
     points = []
-    for blocks in sizes:
-        waves_of = gs.analytic.waves(blocks, capacity // chip.sms, chip.sms)
-        formula_us = waves_of.count * block_us
-        in_last_wave = waves_of.tail_blocks or capacity
-        full_us = formula_us + (in_last_wave - 1) * interval_us + writes_us
-        points.append(
-            WavePoint(blocks, waves_of.count, run(chip, blocks).kernels[0].seconds * 1e6, formula_us, full_us)
-        )
+    for blocks in sorted({n for n in edges + between if 1 <= n <= waves * capacity}):
+        of = gs.analytic.waves(blocks, capacity // chip.sms, chip.sms)
+        formula_us = of.count * block_us
+        full_us = formula_us + ((of.tail_blocks or capacity) - 1) * interval_us + writes_us
+        points.append(WavePoint(blocks, of.count, run(chip, blocks).kernels[0].seconds * 1e6, formula_us, full_us))
     print(f"{chip.title}: {capacity} blocks at a time, one block takes {block_us:.3f} µs")
     print(
         f"not in the first formula: {1000 * interval_us:.3g} ns for each further block of the last wave, "
         f"{writes_us:.3f} µs for the last writes"
     )
-    table = compared(points)
+    why = "the block scheduler hands blocks out one by one, and the last writes must arrive"
+    table = gs.experiment.compare_points(
+        points,
+        lambda p: p.formula_us,
+        lambda p: p.simulated_us,
+        name="⌈blocks / capacity⌉ × block time",
+        quantity="time (µs)",
+        because=lambda p: (why, gs.experiment.reach(p.formula_us, p.full_formula_us)),
+        assumes="equal blocks that start together",
+    ) + gs.experiment.compare_points(
+        points,
+        lambda p: p.full_formula_us,
+        lambda p: p.simulated_us,
+        name="the same, and handing out and the last writes",
+        quantity="time (µs)",
+    )
     print(table)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
         axes = gs.views.waves_curve(
             [p.blocks for p in points],
             [p.simulated_us for p in points],
@@ -123,12 +114,9 @@ def main(
             capacity=capacity,
             title=f"Wave quantization on {chip.title}",
         )
-        gs.views.save(axes, out / "wave_quantization.png")
+        gs.experiment.save(axes, out / "wave_quantization.png")
         for blocks in (capacity, capacity + 1, 2 * capacity):
-            path = out / f"wave_timeline_{blocks}_blocks.png"
-            gs.views.save(gs.views.timeline(run(chip, blocks)), path)
-            print(f"written: {path}")
-        print(f"written: {out / 'wave_quantization.png'}")
+            gs.experiment.save(gs.views.timeline(run(chip, blocks)), out / f"wave_timeline_{blocks}_blocks.png")
     return points, table
 
 

@@ -114,7 +114,8 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _run_demo(options: argparse.Namespace, gpu: GPU) -> int:
-    from gpusim_des import latency_hiding, views  # noqa: PLC0415 - as in _demo
+    from gpusim_des import views  # noqa: PLC0415 - as in _demo
+    from gpusim_des.textbook import latency_hiding  # noqa: PLC0415 - as in _demo
 
     points = []
     for blocks in latency_hiding.occupancies(gpu):

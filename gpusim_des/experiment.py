@@ -16,24 +16,30 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from gpusim_des.check_result import check_result
+from gpusim_des.compare_points import compare_points
 from gpusim_des.comparison import Comparison
 from gpusim_des.errors import SimError
-from gpusim_des.explanations import alone_s, ends_s, reach, waits
-from gpusim_des.gpu import GPU
-from gpusim_des.gpu.schema import PIPE_CLASSES, suggest
-from gpusim_des.grid import WARP_SIZE
+from gpusim_des.explanations import alone_s, ends_s, reach, reading_s, waits
+from gpusim_des.gpu.schema import suggest
+from gpusim_des.textbook.chips import limited_by, without_waits
+from gpusim_des.views.figure import save as save_figure
 
 __all__ = [
     "alone_s",
+    "check_result",
+    "compare_points",
     "ends_s",
     "experiments_folder",
     "limited_by",
     "list_experiments",
     "load",
     "reach",
+    "reading_s",
     "result_rows",
     "run",
     "run_several",
+    "save",
     "script",
     "summary",
     "summary_rows",
@@ -42,8 +48,6 @@ __all__ = [
     "without_waits",
 ]
 
-FAST, ROOM = 16, 4
-"""How much faster DRAM is, and how many more blocks fit, where they are to be no limit."""
 Main = Callable[..., tuple[Any, Comparison]]
 """An experiment: its numbers, in whatever form they have, and formula beside simulation."""
 
@@ -176,6 +180,12 @@ def run_several(
     return results
 
 
+def save(ax: Any, path: Path) -> None:
+    """Write the figure that `ax` belongs to, as `gs.views.save` does, and say where it is."""
+    save_figure(ax, path)
+    print(f"written: {path}")
+
+
 def title(name: str) -> str:
     """First line of an experiment's description, without running it.
 
@@ -184,78 +194,6 @@ def title(name: str) -> str:
     """
     text = (experiments_folder() / f"{name}.py").read_text(encoding="utf-8")
     return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
-
-
-def without_waits(chip: GPU) -> GPU:
-    """Return the chip as it would be if every answer came at once, to see whether waiting is all that a formula misses.
-
-    Rates stay: pipes, load/store units, atomic units, L2 and DRAM do as much in a second as before, and the same number
-    of blocks fits. Latencies are a few cycles (40 to DRAM and back), blocks start and end in no time, queues and store
-    buffers have room for all, and warps take turns. A kernel's time there is the work of its busiest part, or the
-    formula for that is wrong.
-
-    Examples
-    --------
-    >>> from gpusim_des.gpu import load_gpu
-    >>> calm = without_waits(load_gpu("tiny"))
-    >>> calm.dram_latency_cycles, calm.pipe("fp32").latency_cycles, calm.dram_bandwidth_bytes_per_s
-    (40, 1, 64000000000)
-    """
-    pipes = {f"{pipe}_latency_cycles": 1 for pipe in PIPE_CLASSES if pipe != "branch"}
-    cycles = {"l1": 10, "l2": 20, "l2_far": 21, "dram": 40, "branch": 1, "barrier": 0, "shared": 1, "shuffle": 1}
-    return chip.replace(
-        title=chip.title,
-        scheduler_policy="lrr",
-        block_start_cycles=0,
-        block_end_cycles=0,
-        dispatch_interval="1 ps",
-        store_buffer="1 MiB",
-        load_store_queue_depth=64,
-        **pipes,
-        **{f"{what}_latency_cycles": number for what, number in cycles.items()},
-    )
-
-
-def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
-    """Return the chip where nothing waits, and where `part` is the limit by a wide margin.
-
-    A formula that takes the busiest part alone assumes that no other part is ever in its way. Two that are about as
-    busy are, for they take turns. Here they are apart: the DRAM or the pipe that limits has half of its rate; for other
-    parts the DRAM is 16 times as fast and pipes take twice as much, up to a warp a cycle. There is room for four times
-    as many blocks, so that some are always ready, and DRAM does not mind turning between reads and writes.
-
-    Parameters
-    ----------
-    chip
-        As it is.
-    part
-        Name of a part in `gs.analytic.roofline`: ``"DRAM"``, ``"issue slots"``, ``"fp32 pipe"``, …; parts of the L2
-        have it in their names.
-    room
-        How many times as many blocks fit; 1 where blocks that end together would crowd another part.
-
-    Examples
-    --------
-    >>> from gpusim_des.gpu import load_gpu
-    >>> tiny = load_gpu("tiny")
-    >>> limited_by(tiny, "DRAM").dram_bandwidth_bytes_per_s, limited_by(tiny, "issue slots").dram_bandwidth_bytes_per_s
-    (32000000000, 1024000000000)
-    """
-    calm, mixed = without_waits(chip), chip.dram_efficiency_mixed
-    changed: dict[str, Any] = {"dram_efficiency_read": mixed, "dram_efficiency_write": mixed}
-    bandwidth = calm.dram_bandwidth_bytes_per_s
-    changed["dram_bandwidth"] = bandwidth // 2 if part == "DRAM" else bandwidth * FAST
-    if "L2" not in part:  # there more blocks would only wait longer, in another order
-        for count in ("max_warps_per_sm", "max_threads_per_sm", "max_blocks_per_sm", "registers_per_sm"):
-            changed[count] = room * getattr(calm, count)
-    limiting = part.removesuffix(" pipe")
-    for pipe in PIPE_CLASSES:
-        lanes = calm.pipe(pipe).lanes
-        if lanes and pipe == limiting:
-            changed[f"{pipe}_lanes"] = max(1, lanes // 2)
-        elif lanes and lanes < WARP_SIZE and limiting == part:
-            changed[f"{pipe}_lanes"] = 2 * lanes
-    return calm.replace(title=chip.title, **changed)
 
 
 def script(main: Main, **more: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gpusim_des.analytic import roofs
 from gpusim_des.device import Device
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.gpu import GPU
@@ -110,7 +111,17 @@ def ends_s(chip: GPU) -> float:
     >>> round(ends_s(load_gpu("tiny")) * 1e9)  # blocks start and end at once; 200 cycles of a nanosecond to DRAM
     200
     """
-    return (chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles) * chip.sm_period_fs / FS_PER_S
+    return chip.seconds(chip.block_start_cycles + chip.dram_latency_cycles + chip.block_end_cycles)
+
+
+def reading_s(chip: GPU, nbytes: float) -> float:
+    """Seconds of a kernel that reads so many bytes where DRAM is the limit: its two ends, and the bytes in between.
+
+    >>> from gpusim_des.gpu import load_gpu
+    >>> round(reading_s(load_gpu("tiny"), 64_000) * 1e9)  # at 64 bytes a nanosecond
+    1200
+    """
+    return ends_s(chip) + nbytes / roofs(chip).memory["DRAM"]
 
 
 WAITS = {

@@ -144,6 +144,15 @@ def to_fs(seconds: Fraction | int) -> int:
     return round(Fraction(seconds) * FS_PER_S)
 
 
+def to_us(femtoseconds: float) -> float:
+    """Femtoseconds in microseconds.
+
+    >>> to_us(1_500_000_000)
+    1.5
+    """
+    return femtoseconds * 1e6 / FS_PER_S
+
+
 def format_bytes(count: int) -> str:
     """Bytes with the largest IEC prefix that leaves a whole number.
 

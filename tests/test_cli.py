@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_written(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("stage", ["gpusim_des.latency_hiding.measure", "gpusim_des.views.save", "savefig"])
+@pytest.mark.parametrize("stage", ["gpusim_des.textbook.latency_hiding.measure", "gpusim_des.views.save", "savefig"])
 def test_an_interrupt_is_one_line_and_leaves_nothing_half_written(
     stage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,35 @@ def test_reach_is_a_bound_of_the_better_figure(formula: float, better: float, mo
         gs.experiment.reach(0, better)
 
 
+def test_points_are_compared_as_their_numbers_are() -> None:
+    """The same table as by lists and mappings; a point without a reason has no bound."""
+    points = [("a", 1.0, 1.5), ("b", 1.0, 1.5), ("c", 1.0, 1.0)]
+    found = gs.experiment.compare_points(
+        points,
+        lambda p: p[1],
+        lambda p: p[2],
+        label=lambda p: p[0],
+        because=lambda p: (f"{p[0]} is late", 0.5 if p[0] == "a" else 0.2) if p[0] != "c" else None,
+        name="law",
+        quantity="time",
+        assumes="nothing",
+        tolerance=0.1,
+    )
+    assert found == gs.compare(
+        [1.0, 1.0, 1.0],
+        [1.5, 1.5, 1.0],
+        labels="abc",
+        explain={"a": "a is late", "b": "b is late"},
+        explained_up_to={"a": 0.5, "b": 0.2},
+        name="law",
+        quantity="time",
+        assumes="nothing",
+        tolerance=0.1,
+    )
+    assert [row.verdict for row in found.rows] == ["explained", "unexplained", "pass"]
+    assert found + gs.experiment.compare_points([], float, float, name="law", quantity="time") == found
+
+
 @pytest.mark.parametrize(
     ("formula", "simulated", "difference"),
     [

@@ -104,6 +104,22 @@ def test_latency_curve_draws_further_laws() -> None:
         views.latency_curve(data, more_laws={"with cost": [1.0]})
 
 
+def test_laws_are_lines_over_values_of_their_own() -> None:
+    points = [views.Simulated("simulated", [1, 2], [3.0, 5.0]), views.Simulated("none", [], [])]
+    lines = [views.Law("", [1, 4], [2, 8], 1), views.Law("lines: formula", [], [], None)]
+    ax = views.laws(points, lines, xlabel="warps", ylabel="GB/s", title="Law", right=4, top=10)
+    assert [np.asarray(line.get_xydata()).tolist() for line in ax.lines] == [[[1, 3], [2, 5]], [[1, 2], [4, 8]], []]
+    assert legend(ax) == ["simulated", "lines: formula"]
+    assert (ax.get_xlim(), ax.get_ylim()) == ((0, 4), (0, 10))
+    draw(ax)
+    ticks = views.laws(points, lines, xlabel="", ylabel="", title="", ticks=(1, 2, 4))
+    assert [[t.get_text() for t in a.get_ticklabels()] for a in (ticks.xaxis, ticks.yaxis)] == [["1", "2", "4"]] * 2
+    with pytest.raises(ValueError, match="nothing to draw: pass at least one line, or points"):
+        views.laws([], [], xlabel="", ylabel="", title="")
+    with pytest.raises(ValueError, match=r"'a': 1 numbers for 2 values of x: pass one for each"):
+        views.laws([views.Simulated("a", [1, 2], [3])], [], xlabel="", ylabel="", title="")
+
+
 def test_latency_curve_refuses_nothing_to_draw() -> None:
     with pytest.raises(ValueError, match="rows is empty"):
         views.latency_curve([])

@@ -9,6 +9,7 @@ import pytest
 
 import gpusim_des as gs
 from gpusim_des.experiment import list_experiments, load
+from gpusim_des.textbook.tiled_matmul import fitting, measure
 
 pytestmark = pytest.mark.filterwarnings("error::gpusim_des.RaceWarning", "error::gpusim_des.UnwrittenReadWarning")
 
@@ -23,14 +24,17 @@ def test_the_gallery_is_complete() -> None:
         assert (FOLDER / "pictures" / f"{name}.png").is_file()
 
 
-@pytest.mark.parametrize("name", list_experiments())
-def test_explanations_are_bounded(name: str) -> None:
-    """An explanation without a bound would cover any mistake of the simulator."""
-    calls = [node for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text())) if isinstance(node, ast.Call)]
+TEXTBOOK = Path(gs.__file__).parent / "textbook"
+
+
+@pytest.mark.parametrize("path", [*FOLDER.glob("*.py"), *TEXTBOOK.glob("*.py")], ids=lambda path: path.stem)
+def test_explanations_are_bounded(path: Path) -> None:
+    """An explanation without a bound would cover any mistake of the simulator; `compare_points` takes none."""
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     for call in calls:
         given = {keyword.arg: keyword.value for keyword in call.keywords}
-        if ast.unparse(call.func) == "gs.compare" and "explain" in given:
-            assert "explained_up_to" in given, f"{name}.py:{call.lineno}"
+        if ast.unparse(call.func) in {"gs.compare", "compare"} and "explain" in given:
+            assert "explained_up_to" in given, f"{path}:{call.lineno}"
 
 
 def test_wave_quantization(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,9 +146,8 @@ def test_tiled_matmul(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.slow
 def test_tiled_matmul_where_nothing_waits() -> None:
     """What the roofline leaves out is waiting: at the same rates and next to no latencies all are close to it."""
-    module = load("tiled_matmul")
     chip = gs.experiment.without_waits(gs.load_gpu("h100-sxm").slice(sms=2))
-    points = [module.measure(variant, chip, 128, "on", "auto") for variant in module.fitting(chip, 128)]
+    points = [measure(variant, chip, 128, "on", "auto") for variant in fitting(chip, 128)]
 
     assert len(points) == 9
     assert all(1 <= p.ratio < 1.06 for p in points)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import gpusim_des as gs
 from gpusim_des import analytic
+from gpusim_des.functional.coalescing import sectors, wavefronts
 
 FRACTIONS = st.floats(0, 1)
 PROCESSORS = st.integers(1, 10**6)
@@ -93,6 +94,48 @@ def test_waits_grow_with_utilisation(one: float, other: float, service: float) -
     assert analytic.md1_wait(low, service) <= analytic.md1_wait(high, service)
     assert analytic.md1_queue_length(high) == pytest.approx(high / service * analytic.md1_wait(high, service))
     assert analytic.md1_wait(0, service) == 0
+
+
+@given(st.integers(1, 100), st.sampled_from([1, 2, 4, 8, 16]), st.integers(0, 100))
+def test_strides_cost_what_the_executor_counts(stride: int, width: int, first: int) -> None:
+    addresses = (first + stride * np.arange(32, dtype=np.int64)[None, :]) * width
+    counted = sectors(addresses, width, None).counts[0]
+    assert analytic.strided_sectors(stride, width, first=first) == counted
+    if width >= 4:
+        assert analytic.strided_passes(stride, width) == wavefronts(addresses, width, None)[0]
+
+
+def test_accesses_of_no_warp_are_refused() -> None:
+    with pytest.raises(ValueError, match="stride = 0: must be a whole number, at least 1"):
+        analytic.strided_sectors(0)
+    with pytest.raises(ValueError, match="first = -1: must be a whole number, at least 0"):
+        analytic.strided_sectors(1, first=-1)
+    with pytest.raises(ValueError, match="sector_bytes = 32: must be a multiple of width_bytes = 12"):
+        analytic.strided_sectors(1, 12)
+    with pytest.raises(ValueError, match=r"stride = 1\.5: must be a whole number, at least 0"):
+        analytic.strided_passes(1.5)
+    with pytest.raises(ValueError, match="width_bytes = 2: must be 4, 8 or 16"):
+        analytic.strided_passes(1, 2)
+
+
+@given(st.floats(0.1, 1e3), st.integers(1, 64), st.floats(1e-3, 1e3), st.floats(1, 1e4))
+def test_throughput_with_queues_solves_its_equation(
+    customers: float, servers: int, service: float, services: float
+) -> None:
+    """The closed form against the formula of the queue: under way are those in the latency, and those that wait."""
+    latency = services * service
+    per_second = analytic.md1_throughput(customers, servers, service, latency)
+    assert per_second <= min(servers / service, customers / latency) * (1 + 1e-9)
+    utilisation = per_second * service / servers
+    if utilisation < 0.999:  # close to 1 the wait has no digits left
+        assert per_second * (latency + analytic.md1_wait(utilisation, service)) == pytest.approx(customers)
+
+
+def test_a_latency_has_the_service_in_it() -> None:
+    with pytest.raises(ValueError, match=r"latency_s = 1\.0: must be at least service_s = 2\.0, which is a part of it"):
+        analytic.md1_throughput(1, 1, 2.0, 1.0)
+    with pytest.raises(ValueError, match="customers = 0: must be a positive, finite number"):
+        analytic.md1_throughput(0, 1, 2.0, 2.0)
 
 
 @given(st.integers(1, 300), st.integers(1, 8), st.floats(1e-3, 1e3), st.floats(0, 1e5))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from gpusim_des import latency_hiding
 from gpusim_des.gpu import load_gpu
-from gpusim_des.latency_hiding import OccupancyPoint, dispatch_limit_gbs, dram_limit_gbs, explanation
+from gpusim_des.textbook import latency_hiding
+from gpusim_des.textbook.latency_hiding import OccupancyPoint, dispatch_limit_gbs, dram_limit_gbs, explanation
 
 H100 = load_gpu("h100-sxm")
 LIMIT = dram_limit_gbs(H100)
@@ -26,6 +26,8 @@ POINT = OccupancyPoint(
     with_block_cost_gbs=LIMIT,
     slot_cycles=1980.0,
     with_measured_time_gbs=LIMIT,
+    with_ends_gbs=LIMIT,
+    while_busy_gbs=LIMIT,
     main_stall="long_scoreboard",
 )
 

@@ -71,6 +71,16 @@ def test_curves_show_points_and_formulas() -> None:
     assert legend(top) == [r"\$x"]
 
 
+def test_curves_over_powers_of_two() -> None:
+    lines = [views.Curve("passes", [1.0, 12.0], [1.0, 20.0])]
+    ax = views.curves([1, 2], lines, xlabel="", ylabel="", title="", powers_of_two=True)
+    assert ax.get_ylim() == pytest.approx((0.8, 25))
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["1", "2", "4", "8", "16"]
+    draw(ax)
+    with pytest.raises(ValueError, match="0 on a logarithmic axis: must be positive"):
+        views.curves([1], [views.Curve("a", [0])], xlabel="", ylabel="", title="", powers_of_two=True)
+
+
 def test_curves_refuse_numbers_that_do_not_match() -> None:
     def refuse(x: list[float], lines: list[views.Curve], match: str) -> None:
         with pytest.raises(ValueError, match=match):

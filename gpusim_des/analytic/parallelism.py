@@ -53,6 +53,22 @@ def arithmetic_throughput(gpu: GPULike, warps_per_sm: Curve, ilp: Curve = 1, op:
     return float(min(rate, warps_per_sm * whole("ilp", ilp) / latency))
 
 
+def arithmetic_interval(gpu: GPULike, op: str = "fp32") -> float:
+    """Cycles from one warp instruction of a scheduler to the next: in its pipe, at least the one in which it is issued.
+
+    Parameters and errors are those of `arithmetic_throughput`; of a pipe that a whole SM shares, as if it were the
+    scheduler's own.
+
+    Examples
+    --------
+    A scheduler of ``tiny`` has 32 lanes for FP32, and 16 for FP64:
+
+    >>> arithmetic_interval("tiny"), arithmetic_interval("tiny", "fp64")
+    (1.0, 2.0)
+    """
+    return max(1.0, _pipe(load_gpu(gpu).pipes, op).sustained_interval / PIPE_FRACTION)
+
+
 @curve
 def arithmetic_warps_needed(gpu: GPULike, ilp: Curve = 1, op: str = "fp32") -> int:
     """Warps per SM that keep an arithmetic pipe busy, a whole number in every sub-partition.

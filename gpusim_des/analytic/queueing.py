@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpusim_des.analytic.arguments import Curve, curve, require, require_amount, require_positive, whole
 
 
@@ -48,6 +50,48 @@ def md1_wait(utilisation: Curve, service_s: Curve) -> float:
     )
     require_amount(service_s=service_s)
     return float(utilisation * service_s / (2 * (1 - utilisation)))
+
+
+@curve
+def md1_throughput(customers: Curve, servers: Curve, service_s: Curve, latency_s: Curve) -> float:
+    """Requests per second λ of a number that is always under way, where each waits as in an M/D/1 queue.
+
+    Little's law with a latency that grows with the load, ``λ (latency + wait(λ)) = customers``, is a quadratic equation
+    for the utilisation. Without the wait it would be ``min(servers / service, customers / latency)``: both lines are
+    approached, and the knee between them is round.
+
+    Parameters
+    ----------
+    customers
+        Requests under way, for example loads in flight.
+    servers
+        Servers that share them evenly, for example DRAM channels.
+    service_s
+        Seconds of service of a request.
+    latency_s
+        Seconds of a request that is alone, its service included.
+
+    Raises
+    ------
+    ValueError
+        If a number is not positive, or the latency is shorter than the service.
+
+    Examples
+    --------
+    Two servers of 2 ns that are half busy make everybody wait for 1 ns. With a latency of 20 ns that takes 10.5
+    requests:
+
+    >>> md1_throughput(10.5, 2, 2.0, 20.0)
+    0.5
+    """
+    require_positive(customers=customers, servers=servers, service_s=service_s, latency_s=latency_s)
+    if latency_s < service_s:
+        raise ValueError(f"latency_s = {latency_s}: must be at least service_s = {service_s}, which is a part of it")
+    most = servers / service_s
+    covered = most * latency_s  # requests that the servers need under way, without any wait
+    both = covered + customers
+    root = math.sqrt(both * both - 4 * customers * (covered - servers / 2))
+    return float(2 * customers / (both + root) * most)
 
 
 @curve

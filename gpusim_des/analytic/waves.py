@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapreplace
 
-from gpusim_des.analytic.arguments import Curve, curve, whole
+from gpusim_des.analytic.arguments import Curve, curve, require_amount, whole
 
 
 @dataclass(frozen=True)
@@ -91,3 +93,46 @@ def wave_utilisation(blocks: Curve, blocks_per_sm: Curve, sms: Curve) -> float:
     array([0.5  , 1.   , 0.505, 1.   ])
     """
     return waves(blocks, blocks_per_sm, sms).utilisation
+
+
+def list_schedule(durations: Sequence[float], slots: int, interval: float = 0.0) -> list[float]:
+    """When each of many blocks ends, that take times of their own and go to the slot that is free first.
+
+    That is what becomes of waves where blocks are not equal. Blocks start in the order given, the first one at 0, and
+    ``max(list_schedule(…))`` is the time of all.
+
+    Parameters
+    ----------
+    durations
+        Of the blocks, in the order in which they are handed out; in any unit of time.
+    slots
+        Blocks that are resident at the same time: SMs × blocks per SM.
+    interval
+        Least time between the starts of two blocks, in the same unit.
+
+    Raises
+    ------
+    ValueError
+        If `slots` is not a whole number, at least 1, or a time is negative or not finite.
+
+    References
+    ----------
+    Graham, R. L. (1966). Bounds for Certain Multiprocessing Anomalies. Bell System Technical Journal 45 (9).
+
+    Examples
+    --------
+    On two SMs, three short blocks run beside a long one; equal blocks take whole waves:
+
+    >>> list_schedule([3, 1, 1, 1], slots=2), list_schedule([2, 2, 2], slots=2)
+    ([3.0, 1.0, 2.0, 3.0], [2.0, 2.0, 4.0])
+    >>> list_schedule([2, 2, 2], slots=2, interval=0.5)  # the second one starts late, the third one in the first slot
+    [2.0, 2.5, 4.0]
+    """
+    free = [0.0] * whole("slots", slots)
+    require_amount(interval=interval)
+    ends: list[float] = []
+    for number, duration in enumerate(durations):
+        require_amount(duration=duration)
+        ends.append(max(free[0], number * interval) + duration)
+        heapreplace(free, ends[-1])
+    return ends

@@ -52,6 +52,9 @@ class Source(NamedTuple):
         return Site(self.filename, getattr(node, "lineno", self.node.lineno), getattr(node, "col_offset", -1) + 1)
 
 
+_TEXTBOOK = "gpusim_des.textbook."
+
+
 class Compiled(NamedTuple):
     """A rewritten function: call ``run(runtime, *arguments)``; ``sites[n]`` is the position of place n."""
 
@@ -60,9 +63,12 @@ class Compiled(NamedTuple):
 
 
 def is_helper(function: Any) -> bool:
-    """Tell whether a kernel may call this as a helper: a function of the user, whose source joins the kernel's."""
+    """Tell whether a kernel may call this as a helper: a function of the user, whose source joins the kernel's.
+
+    The kernels of the textbook are written as users write theirs.
+    """
     mine = isinstance(function, FunctionType) and is_user_code(function.__code__.co_filename)
-    return mine and function.__module__.split(".")[0] != "gpusim_des"
+    return mine and (not function.__module__.startswith("gpusim_des.") or function.__module__.startswith(_TEXTBOOK))
 
 
 def is_constant_function(function: Any) -> bool:

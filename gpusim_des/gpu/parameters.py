@@ -141,6 +141,8 @@ class Parameters(SMLimits):
     channel_hash: str
     dram_granule_bytes: int
     """Least that a channel moves (rule M6)."""
+    dram_write_batch_bytes: int
+    """Dirty data that gather at a channel before they are written together (rule M6)."""
     dram_efficiency_read: Fraction
     """Share of the peak that streams of reads reach."""
     dram_efficiency_write: Fraction
@@ -194,6 +196,24 @@ class Parameters(SMLimits):
         """Femtoseconds of an SM clock cycle, rounded to nearest (rule T1)."""
         return units.to_fs(Fraction(1, self.sm_clock_hz))
 
+    def seconds(self, cycles: float) -> float:
+        """Seconds of so many SM clock cycles.
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").seconds(3)  # at 1 GHz
+        3e-09
+        """
+        return cycles * self.sm_period_fs / units.FS_PER_S
+
+    def cycles(self, seconds: float) -> float:
+        """SM clock cycles in so many seconds.
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").cycles(3e-9)
+        3.0
+        """
+        return seconds * units.FS_PER_S / self.sm_period_fs
+
     @property
     def channel_bandwidth_bytes_per_s(self) -> Fraction:
         """Peak of one DRAM channel, bytes per second."""
@@ -234,6 +254,11 @@ class Parameters(SMLimits):
         rate = getattr(self, f"tensor_{kind}")
         assert isinstance(rate, int)
         return rate
+
+    @property
+    def dram_write_batch_granules(self) -> int:
+        """Granules of dirty lines that a channel writes at once, at least one (rule M6)."""
+        return max(1, self.dram_write_batch_bytes // self.dram_granule_bytes)
 
     @property
     def l2_sector_fs(self) -> int:

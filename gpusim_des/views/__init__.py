@@ -14,6 +14,7 @@ from gpusim_des.views.figure import save
 from gpusim_des.views.heat_map import heat_map
 from gpusim_des.views.kernel_roofline import kernel_roofline, roofline_points
 from gpusim_des.views.latency_curve import LatencyRow, latency_curve
+from gpusim_des.views.laws import Law, Simulated, laws
 from gpusim_des.views.measured import Measured, measured
 from gpusim_des.views.occupancy_curve import occupancy_curve
 from gpusim_des.views.over_time import active_warps, bandwidth, issue_utilization
@@ -33,9 +34,11 @@ __all__ = [
     "STATE_STYLES",
     "Curve",
     "LatencyRow",
+    "Law",
     "Measured",
     "Panel",
     "RooflinePoint",
+    "Simulated",
     "Style",
     "active_warps",
     "bandwidth",
@@ -50,6 +53,7 @@ __all__ = [
     "kernel_color",
     "kernel_roofline",
     "latency_curve",
+    "laws",
     "line_stalls",
     "measured",
     "occupancy_curve",

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from gpusim_des.analytic import littles_law_bandwidth
+from gpusim_des.check_result import check_result
 from gpusim_des.device import Device
 from gpusim_des.errors import LaunchError
+from gpusim_des.explanations import alone_s
 from gpusim_des.functional.block_kernel import Block, block_kernel
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray
@@ -65,13 +67,17 @@ class OccupancyPoint:
     microseconds: float
     gbs: float
     littles_law_gbs: float
-    """Warps × bytes / DRAM latency, at most the DRAM's bandwidth."""
+    """Warps × bytes / DRAM latency, at most the DRAM's bandwidth, and what the block scheduler can start."""
     with_block_cost_gbs: float
     """The same with the time a block takes to start and end added to the latency."""
     slot_cycles: float
     """Cycles that a block holds its slot, mean."""
     with_measured_time_gbs: float
     """The same with that time in place of the latency: L = λW as Little proved it."""
+    with_ends_gbs: float
+    """The same of a run that starts and ends: once more the time of a block, in which DRAM has little to do."""
+    while_busy_gbs: float
+    """What DRAM moves while it is busy."""
     main_stall: str
 
     @property
@@ -142,19 +148,15 @@ def measure(
     a, b, c = dev.to_device(x), dev.to_device(y), dev.malloc(n, np.float32)
     shared = dynamic_shared_for(gpu, blocks_per_sm)
     dev.launch(vector_add, blocks, THREADS, a, b, c, n, dynamic_shared=shared, count=count)
-    if not np.array_equal(dev.to_host(c), x + y):
-        raise AssertionError("the kernel's results differ from NumPy's: this is a bug of the simulator")
+    check_result(dev.to_host(c), x + y, "vector_add")
     sim = dev.simulate(progress=progress, caches="off")
     kernel = sim.kernels[0]
     warps = kernel.blocks_per_sm * kernel.warps_per_block
-    latency_s = gpu.dram_latency_cycles * gpu.sm_period_fs / FS_PER_S
-    block_cost_s = (gpu.block_start_cycles + gpu.block_end_cycles) * gpu.sm_period_fs / FS_PER_S
+    latency_s = gpu.seconds(gpu.dram_latency_cycles)
+    block_cost_s = gpu.seconds(gpu.block_start_cycles + gpu.block_end_cycles)
     spans = sim.timeline.blocks
     slot_s = sum(s.end_fs - s.start_fs for s in spans) / len(spans) / FS_PER_S
-
-    def law(seconds: float) -> float:
-        return float(littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, seconds, "mixed")) / 1e9
-
+    measured_gbs = law_gbs(gpu, warps, slot_s)
     point = OccupancyPoint(
         label=f"{100 * kernel.theoretical_occupancy:.4g}%",
         blocks_per_sm=kernel.blocks_per_sm,
@@ -163,13 +165,42 @@ def measure(
         achieved_occupancy=kernel.achieved_occupancy,
         microseconds=kernel.seconds * 1e6,
         gbs=kernel.dram_bytes_per_second / 1e9,
-        littles_law_gbs=law(latency_s),
-        with_block_cost_gbs=law(latency_s + block_cost_s),
-        slot_cycles=slot_s * FS_PER_S / gpu.sm_period_fs,
-        with_measured_time_gbs=law(slot_s),
+        littles_law_gbs=law_gbs(gpu, warps, latency_s),
+        with_block_cost_gbs=law_gbs(gpu, warps, latency_s + block_cost_s),
+        slot_cycles=gpu.cycles(slot_s),
+        with_measured_time_gbs=measured_gbs,
+        with_ends_gbs=kernel.dram_bytes / 1e9 / (kernel.dram_bytes / 1e9 / measured_gbs + _ends_s(gpu, measured_gbs)),
+        while_busy_gbs=kernel.dram_bytes_per_second / kernel.dram_utilization / 1e9,
         main_stall=kernel.main_stall,
     )
     return point, sim
+
+
+def law_gbs(gpu: GPU, warps: int, seconds: float) -> float:
+    """Little's law for `warps` on each SM that take so many seconds, GB/s; DRAM and block scheduler are the limits."""
+    law = float(littles_law_bandwidth(gpu, warps, BYTES_PER_WARP, seconds, "mixed")) / 1e9
+    return min(law, dispatch_limit_gbs(gpu))
+
+
+def _ends_s(gpu: GPU, gbs: float) -> float:
+    """Seconds at the two ends of a run: a block starts, loads and ends; and writes, where blocks start one by one."""
+    start, end = gpu.block_start_cycles + gpu.dram_latency_cycles, gpu.block_end_cycles
+    # Writes go half of the way to DRAM and back while the block ends; elsewhere DRAM has others' writes to do then.
+    writes = gpu.dram_latency_cycles / 2 if gbs >= dispatch_limit_gbs(gpu) else 0
+    return gpu.seconds(start + max(end, writes))
+
+
+def lone_block_s(gpu: GPU, count: Counting) -> float:
+    """Seconds that a block holds its slot which has the GPU for itself."""
+    n = THREADS * ELEMENTS_PER_THREAD
+    a, b, c = (np.zeros(n, np.float32) for _ in range(3))
+    return alone_s(gpu, vector_add, THREADS, a, b, c, n, count=count)
+
+
+def without_turning(gpu: GPU) -> GPU:
+    """Return the chip whose DRAM moves reads and writes apart as fast as both mixed: the law has one bandwidth."""
+    mixed = gpu.dram_efficiency_mixed
+    return gpu.replace(title=gpu.title, dram_efficiency_read=mixed, dram_efficiency_write=mixed)
 
 
 def table(points: Sequence[OccupancyPoint]) -> str:
@@ -245,7 +276,7 @@ def _about_the_limit(gpu: GPU, least: OccupancyPoint, most: OccupancyPoint) -> s
             f"{text}{most.warps_per_sm} warps per SM keep too little in flight, at most "
             f"{most.with_block_cost_gbs:.0f} GB/s with the block cost;\nmore elements per thread would help."
         )
-    ends_us = least.slot_cycles * gpu.sm_period_fs * 1e6 / FS_PER_S
+    ends_us = gpu.seconds(least.slot_cycles) * 1e6
     if share * most.microseconds >= (1 - NEAR) * (most.microseconds - ends_us):
         return (
             f"{text}the run is short. A block takes {ends_us:.2f} of its {most.microseconds:.2f} µs, and while the "
