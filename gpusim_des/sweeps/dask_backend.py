@@ -71,6 +71,7 @@ class _Mended:
 
     client: Any
     waiting_futures: Any
+    _send: Callable[[Any, _Task], Any]
     _continue: bool
     _callbacks: dict[Any, Any]
     _results: dict[Any, Any]
@@ -112,7 +113,7 @@ class _Mended:
                     return
                 task = self._queue.popleft()
                 self._open.add(task)
-            super().submit(task.calls, task)  # type: ignore[misc]
+            self._send(task.calls, task)
 
     # Outcomes come in ------------------------------------------------------------------------------------------------
 
@@ -251,6 +252,9 @@ def dask_backend(client: Any, lost: Callable[[tuple[Any, ...], BaseException], A
 
     class Backend(_Mended, DaskDistributedBackend):  # type: ignore[misc, unused-ignore]
         """joblib's, mended."""
+
+        # What hands out a task had another name before joblib 1.6.
+        _send = vars(DaskDistributedBackend).get("submit") or DaskDistributedBackend.apply_async
 
     backend = Backend(client=client)
     backend.prepare(lost)
