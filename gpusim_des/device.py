@@ -42,6 +42,15 @@ ASSUMED_REGISTERS = 32
 """Registers per thread where a launch does not say (W5)."""
 
 
+def assumed_at_launch(registers: int | None) -> tuple[str, ...]:
+    """What a launch assumes because it was not told, in words.
+
+    >>> assumed_at_launch(None), assumed_at_launch(32)
+    (('32 registers per thread (not given at launch)',), ())
+    """
+    return () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
+
+
 class Device(StreamFace):
     """A GPU to run kernels on.
 
@@ -184,7 +193,7 @@ class Device(StreamFace):
             self._check_argument(kernel, name, value)
         self._refuse_launch_from_kernel(kernel)
 
-        assumed = () if registers is not None else (f"{ASSUMED_REGISTERS} registers per thread (not given at launch)",)
+        assumed = assumed_at_launch(registers)
         where = self._host.stream_of(stream)
         limits = SharedLimits(
             self.gpu.shared_bytes_per_block, self.gpu.shared_bytes_per_block_optin, int(dynamic_shared)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpusim_des.commands.output import PICTURES, check_file
+from gpusim_des.commands.parser import whole_number
 from gpusim_des.errors import LaunchError, ReadError
 
 if TYPE_CHECKING:
@@ -31,16 +32,18 @@ def add_occupancy(commands: argparse._SubParsersAction[argparse.ArgumentParser])
         help="GPU model, TOML file, or compute capability such as 8.6 or sm_86 "
         f"(default: what the file names, else {DEFAULT_GPU})",
     )
-    parser.add_argument("--threads", type=int, help="threads per block")
-    parser.add_argument("--registers", type=int, help="registers per thread (default: 32)")
+    parser.add_argument("--threads", type=whole_number, help="threads per block")
+    parser.add_argument("--registers", type=whole_number, help="registers per thread (default: 32)")
     parser.add_argument(
         "--shared",
-        type=int,
+        type=whole_number,
         default=0,
         help="bytes of shared memory per block; with --ptxas and --cuobjdump dynamic ones",
     )
-    parser.add_argument("--carveout", type=int, help="percent of shared memory preferred (default: the most)")
-    parser.add_argument("--barriers", type=int, default=1, help="barriers of the kernel (default: %(default)s)")
+    parser.add_argument("--carveout", type=whole_number, help="percent of shared memory preferred (default: the most)")
+    parser.add_argument(
+        "--barriers", type=whole_number, default=1, help="barriers of the kernel (default: %(default)s)"
+    )
     parser.add_argument("--sweep", choices=("block", "registers", "shared"), help="what if this one were another")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the sweep (.png, .svg, .pdf)")
     source = parser.add_mutually_exclusive_group()

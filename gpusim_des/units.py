@@ -46,6 +46,37 @@ UNITS: dict[Dimension, dict[str, Fraction]] = {
 _QUANTITY = re.compile(r"(?P<number>[+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?)\s*(?P<unit>[^\s\d.+-].*)?")
 
 
+MOST_EXPONENT_DIGITS = 3
+"""Of an exact number: one with more digits is beyond all that is counted, and would fill the memory."""
+
+_EXPONENT = re.compile(r"[eE][+-]?0*(\d+)\s*$")
+
+
+def exact(text: str) -> Fraction:
+    """Read a number without a unit exactly.
+
+    Raises
+    ------
+    ValueError
+        If it is no number, or has an exponent that no quantity has.
+
+    Examples
+    --------
+    >>> exact("2.5e3"), exact("0.1")
+    (Fraction(2500, 1), Fraction(1, 10))
+    >>> exact("1e99999999")
+    Traceback (most recent call last):
+        ...
+    ValueError: 1e99999999: an exponent of 8 digits: nothing is that large or small; write for example 1e9
+    """
+    exponent = _EXPONENT.search(text)
+    if exponent is not None and len(exponent[1]) > MOST_EXPONENT_DIGITS:
+        raise ValueError(
+            f"{text}: an exponent of {len(exponent[1])} digits: nothing is that large or small; write for example 1e9"
+        )
+    return Fraction(text.replace("_", ""))
+
+
 def parse(text: str, dimension: Dimension) -> Fraction:
     """Read `text`, a number and a unit, as a quantity of `dimension`, exactly.
 
@@ -81,6 +112,10 @@ KB/s, KiB/s, MiB/s, GiB/s, TiB/s
     unit = (match["unit"] or "").strip()
     if not unit:
         raise ValueError(f"{text!r} has no unit, expected {dimension}: {remedy}")
+    if unit[:1] in ("e", "E") and unit[1:].lstrip("+-")[:1].isdigit():
+        raise ValueError(
+            f"{text!r}: an exponent of more than {MOST_EXPONENT_DIGITS} digits, nothing is that large: {remedy}"
+        )
     if unit in units:
         return Fraction(match["number"].replace("_", "")) * units[unit]
     other = next((name for name, known in UNITS.items() if unit in known), None)

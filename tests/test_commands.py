@@ -54,7 +54,11 @@ def test_compare_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert head == f"A is {files[0]}, B is {files[1]}"
     assert lines[0] == "vector_add on tiny (two SMs, round numbers)"
     assert re.fullmatch(r"figure +A +B +difference", lines[1])
-    assert any(re.fullmatch(r"blocks +4 +2 +-50\.0%", line) for line in lines)
+    assert [line.split() for line in lines[2:5]] == [
+        ["grid", "4", "2", "-50.0%"],
+        ["block", "64", "128", "+100.0%"],
+        ["blocks", "4", "2", "-50.0%"],
+    ]
     assert not any(line.startswith("counted_global_load_sectors") for line in lines)
     assert main(["compare", *files, "--all"]) == 0
     assert re.search(r"counted_global_load_sectors +50 +50 +=\n", capsys.readouterr().out)
@@ -161,7 +165,20 @@ def test_completion_knows_commands_and_options(shell: str, capsys: pytest.Captur
         (["runn", "k.py:k"], r"; runn: did you mean 'run'\?"),
         ([*ADD, "--gird", "3"], r"unrecognized arguments: --gird 3; --gird: did you mean '--grid'\?"),
         (["run", "k.py:k", "--gird=3", "--block", "1"], r"are required: --grid; --gird: did you mean '--grid'\?"),
-        ([*ADD, "--registers", "nan"], r"argument --registers: 'nan' is no whole number\n"),
+        (
+            [*ADD, "--registers", "nan"],
+            r"argument --registers: 'nan' is no whole number: write its digits alone, for example 32\n",
+        ),
+        (
+            ["occupancy", "--threads", "1e3"],
+            r"argument --threads: '1e3' is no whole number: write its digits alone, for example 1000\n",
+        ),
+        (["occupancy", "--carveout", "1e99999999"], r"'1e99999999' is no whole number: write its digits alone, for"),
+        (
+            ["occupancy", "--shared", "9" * 5000],
+            r"argument --shared: a whole number of 5,000 digits: at most 9,223,372",
+        ),
+        (["occupancy", "--barriers", "9" * 20], r"argument --barriers: a whole number of 20 digits: at most 9,223,372"),
         (["run", "k.py:k"], r"are required: --grid, --block\n"),
     ],
 )

@@ -237,6 +237,11 @@ def changed(key: str, value: str) -> str:
         (changed("dram_efficiency_read", "1.5"), r"dram_efficiency_read = 1\.5\): must be a fraction above 0"),
         (changed("dram_efficiency_read", '"2500/2394.5"'), r"dram_efficiency_read = 2500/2394\.5\): must be a frac"),
         (changed("dram_efficiency_read", "0"), r"dram_efficiency_read = 0\): must be a fraction above 0"),
+        (changed("sms", "1e99999999"), r"1e99999999: an exponent of 8 digits: nothing is that"),
+        (changed("sms", "1e-99999999"), r"1e-99999999: an exponent of 8 digits: nothing is that large or"),
+        (changed("dram_efficiency_read", '"1e99999999/3"'), r"dram_efficiency_read = '1e99999999/3': must be a number"),
+        (changed("l2_size", '"1e99999999 KiB"'), r"l2_size: '1e99999999 KiB': an exponent of more than 3 digits, noth"),
+        (changed("l2_size", '"1e400 KiB"'), r"\(l2_bytes = 1024000\d*…, 404 characters\): must be at most"),
         (changed("dram_efficiency_read", "nan"), r"dram_efficiency_read = nan: must be a number such as"),
         (changed("dram_efficiency_read", '"1/0"'), r"dram_efficiency_read = '1/0': must be a number such as"),
         (changed("dram_efficiency_read", '"1/2/3"'), r"dram_efficiency_read = '1/2/3': must be a number such as"),
@@ -261,7 +266,7 @@ def changed(key: str, value: str) -> str:
     ],
 )
 def test_refuses_bad_files(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(ModelError, match=rf"bad\.toml: (GPU model 'bad': )?.*({message})"):
+    with pytest.raises(ModelError, match=rf"bad\.toml(, line \d+)?: (GPU model 'bad': )?.*({message})"):
         load_gpu(write(tmp_path, text))
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -109,6 +110,10 @@ def put(data: dict[str, Any], path: str, value: object) -> None:
         ("timeline.kernels.stalls.0", {}, r"kernels\[0\]\.stalls = \[\]: must have the states selected, barrier"),
         ("timeline.kernels.cycles.0", -1, r"kernels\[0\]\.cycles = -1: must be at least 0"),
         ("timeline.kernels.blocks_per_sm.0", 0, r"kernels\[0\]\.blocks_per_sm = 0: must be at least 1"),
+        ("timeline.kernels.grid.0", [1, 1, 77], r"kernels\[0\]\.grid = \(1, 1, 77\): must have \d+ blocks"),
+        ("timeline.kernels.block.0", [9999, 1, 1], r"kernels\[0\]\.block = \(9999, 1, 1\): must have \d warps"),
+        ("timeline.kernels.block.0", [0, 1, 1], r"\.block = \(0, 1, 1\): must be at least 1 in x, y and z"),
+        ("timeline.kernels.grid.0", [1, 1], r"grid\[0\] = \[1, 1\]: must be"),
         ("timeline.kernels.resident_warp_cycles.0", 1, r"resident_warp_cycles = 1: must be the sum of stalls"),
         ("timeline.kernels.achieved_occupancy.0", 1e308, r"achieved_occupancy = 1e\+308: must lie between 0 and 1"),
         ("timeline.kernels.theoretical_occupancy.0", 1.1, r"theoretical_occupancy = 1\.1: must lie between 0 and 1"),
@@ -143,6 +148,28 @@ def test_infinity_in_disguise(tmp_path: Path) -> None:
     number = json.dumps(every_warp().kernels[0].achieved_occupancy)
     with pytest.raises(gs.ReadError, match=r"achieved_occupancy\[0\] = inf: must be a finite number"):
         load(tmp_path, text.replace(f'"achieved_occupancy": [{number}', '"achieved_occupancy": [1e999'))
+
+
+def test_sizes_are_kept_and_files_from_before_have_none(tmp_path: Path) -> None:
+    dev = gs.Device("tiny")
+    for grid, block in ((4, 32), ((2, 3), (8, 4)), ((1, 1, 2), (4, 4, 2))):
+        dev.launch(fills, grid, block, dev.to_device(np.zeros(32, np.float32)))
+    data = json.loads(json.dumps(dev.simulate().to_dict()))
+    back = load(tmp_path, data)
+    assert [k.grid for k in back.kernels] == [(4, 1, 1), (2, 3, 1), (1, 1, 2)]
+    assert [k.block for k in back.kernels] == [(32, 1, 1), (8, 4, 1), (4, 4, 2)]
+    shown = [(4, 32), ("2,3", "8,4"), ("1,1,2", "4,4,2")]
+    assert [(row["grid"], row["block"]) for row in back.to_rows()] == shown
+    for name in ("grid", "block"):
+        del data["timeline"]["kernels"][name]
+    old = load(tmp_path, data)
+    assert [(k.grid, k.block) for k in old.kernels] == [(None, None)] * 3
+    assert [(row["grid"], row["block"]) for row in old.to_rows()] == [(None, None)] * 3
+
+
+@gs.block_kernel
+def fills(blk, a):  # type: ignore[no-untyped-def]
+    blk.store(a, blk.tx, 1)
 
 
 def test_a_field_that_old_files_do_not_have_takes_its_default(tmp_path: Path) -> None:

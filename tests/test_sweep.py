@@ -292,6 +292,11 @@ def test_progress_counts_configurations(tmp_path: Path) -> None:
         ({"registers": "many"}, gs.SweepError, r"registers = 'many': must be a whole number"),
         ({"gpu": "h10"}, gs.ModelError, r"no GPU model 'h10'"),
         ({"args": {"n": object()}}, gs.SweepError, r"arg n = <object .*: a number, a NumPy array"),
+        (
+            {"args": {"n": 9, "x": np.array([None])}},
+            gs.SweepError,
+            r"arg x: an array of Python objects \(object\): a kernel takes numbers; give it a type, np\.asarray",
+        ),
         ({"args": {"n": 9, "x": "f32[n]", "m": 1}}, gs.UsageError, r"kernel 'scale' has no argument 'm': known: x, n"),
         ({"args": {"n": 9}}, gs.UsageError, r"kernel 'scale' takes \(x, n\), and x is missing: give for example x="),
         ({"args": {"x": "f32[n]:noise"}}, gs.UsageError, r"'noise' is no content of an array"),

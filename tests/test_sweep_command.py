@@ -71,6 +71,12 @@ def test_the_form_of_the_help_works(file: Path, capsys: pytest.CaptureFixture[st
     rows = json.loads(capsys.readouterr().out)
     assert len(rows) == 3 * 2 * 2 * 2 * 2
     assert {row["gpu"] for row in rows} == {"tiny", "t4"}
+    options = FORM.split("gpusim-des sweep occupancy.toml --plot map.png ", 1)[1].split("\n", 1)[0]
+    words = options.replace("4096", "40").split()
+    map_ = file.with_name("map.png")
+    assert main(["sweep", str(file), "--out", str(file.with_name("rows")), "--plot", str(map_), *words]) == 0
+    assert "0 measured now" in capsys.readouterr().out
+    assert map_.read_bytes().startswith(b"\x89PNG")
 
 
 def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,6 +109,40 @@ def test_sizes_in_two_dimensions(file: Path, capsys: pytest.CaptureFixture[str])
         ('b = "f32[n]:random"', "", r"kernel 'vector_add' takes \(a, b, c, n\), and b is missing"),
         ("[args]", "[parameters]\nl2 = 1\n[args]", r"parameters: a GPU has no parameter 'l2': did you mean"),
         ("[args]", "parameters = 1\n[args]", r"parameters = 1: must be a table, \[parameters\]"),
+        *(
+            ("block = 64", f"block = {written}", rf"occupancy\.toml, line \d+: block = {said}")
+            for written, said in (
+                ('"n /"', "'n /': not an expression; write for example"),
+                ('[64, "cdiv(n"]', r"'cdiv\(n': not an expression"),
+                ('"n / 2"', "'n / 2': 'n / 2' is not possible here"),
+                ('"m * 2"', "'m \\* 2': 'm' is no argument that is a whole number: known: n"),
+                ('"a"', "'a': 'a' is no argument that is a whole number"),
+                ('"block"', "'block': 'block' is no argument that is a whole number"),
+                ('"cdiv(n)"', r"'cdiv\(n\)': cdiv\(\) missing"),
+                ('"n, 1, 1, 1"', "'n, 1, 1, 1': 4 sizes: give at most 3"),
+                ("64.5", r"64\.5: whole numbers, or an expression"),
+            )
+        ),
+        (
+            '"cdiv(n, block)"',
+            '"cdiv(m, block)"',
+            r", line \d+: grid = 'cdiv\(m, block\)': 'm' is no argument that is a whole",
+        ),
+        ('b = "f32[n]:random"', 'b = "f32[m]"', r"occupancy\.toml, line \d+: size of b = 'm': 'm' is no argument"),
+        (
+            "n = 200",
+            'n = "m"',
+            r"occupancy\.toml, line \d+: n = 'm': 'm' is no argument that is a whole number: no arg",
+        ),
+        ("n = 200", "n = 1e99999999", r"occupancy\.toml, line \d+: 1e99999999: beyond float64, which ends at 1\.8e308"),
+        (
+            "n = 200",
+            'n = "1e400"',
+            r"occupancy\.toml, line \d+: n = 1e400: beyond float64, .*; write inf where infinity",
+        ),
+        ("n = 200", 'n = "f32:1e400"', r"occupancy\.toml, line \d+: n = 1e400: beyond float64"),
+        ('gpu = "tiny"', 'gpu = "tny"', r"occupancy\.toml, line \d+: there is no GPU model 'tny': did you mean 'tiny'"),
+        ('gpu = "tiny"', "[parameters]\nfp32_lanes = {a = 1}", r"\[fp32_lanes\] is a table: fp32_lanes takes a value"),
         ("n = 200", f"n = {'9' * 6000}", r"occupancy\.toml: a whole number of thousands of digits: at most 64 bits"),
         ("n = 200", f"n = 0x{'f' * 6000}", r"arg n: a whole number of 24,000 bits: at most 64"),
         ("n = 200", "n = [[1]]", r"args\.n = \[\[1\]\]: a number, a text such as"),
@@ -164,6 +204,8 @@ def test_files_that_cannot_be_written_are_told_before_the_work(
     [
         (["--x", "registres"], r"--x registres: no column 'registres': did you mean 'registers'"),
         (["--value", "secnds"], r"--value secnds: no column 'secnds': did you mean 'seconds'"),
+        (["--value", "occupancy"], r".*'occupancy': did you mean achieved_occupancy, theoretical_occupancy\?\n"),
+        (["--x", "occupancy"], r".*'occupancy': did you mean achieved_occupancy, .*occupancy_limiter\?\n"),
         (["--value", "zzz"], r"--value zzz: no column 'zzz': there are gpu, sms, .* and \d+ more"),
         (["--value", "main_stall"], r"--value main_stall: main_stall is no number; choose one"),
         (["--value", "error"], r"--value error: error is no number; choose one"),

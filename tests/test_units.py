@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusim_des.units import UNITS, Dimension, format_bytes, parse, to_fs
+from gpusim_des.units import UNITS, Dimension, exact, format_bytes, parse, to_fs
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_reads_exactly(text: str, dimension: Dimension, value: int | Fraction) -
         ("", "s", r"'' is not a number"),
         ("nan s", "s", r"'nan s' is not a number"),
         ("1 / 2 s", "s", r"unknown unit '/ 2 s'"),
-        ("1e9999 s", "s", r"unknown unit 'e9999 s'"),
+        ("1e9999 s", "s", r"'1e9999 s': an exponent of more than 3 digits, nothing is that large: write a number"),
     ],
 )
 def test_refuses_what_is_not_a_quantity(text: str, dimension: Dimension, message: str) -> None:
@@ -64,6 +64,13 @@ def test_refuses_what_is_not_a_quantity(text: str, dimension: Dimension, message
 def test_a_quantity_is_number_times_unit(number: object, where: tuple[Dimension, str]) -> None:
     dimension, unit = where
     assert parse(f"{number:f} {unit}", dimension) == Fraction(str(number)) * UNITS[dimension][unit]
+
+
+@pytest.mark.parametrize("text", ["1e99999999", "-1.5E+99999999", "1e-0099999999", "1e99999999 "])
+def test_an_exact_number_has_an_exponent_that_fits_into_memory(text: str) -> None:
+    with pytest.raises(ValueError, match="an exponent of 8 digits: nothing is that large or small; write for example"):
+        exact(text)
+    assert exact("1e0999") == 10**999
 
 
 def test_femtoseconds_round_half_to_even_once() -> None:

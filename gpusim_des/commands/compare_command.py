@@ -14,6 +14,8 @@ from gpusim_des.errors import UsageError
 Row = dict[str, Any]
 
 LEAD = (
+    "grid",
+    "block",
     "blocks",
     "warps_per_block",
     "seconds",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
+
+LARGEST = 2**63 - 1
+"""Of a whole number; no option counts beyond."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -46,8 +50,22 @@ def whole_number(text: str) -> int:
 
     >>> whole_number("32")
     32
+    >>> whole_number("1e3")
+    Traceback (most recent call last):
+        ...
+    argparse.ArgumentTypeError: '1e3' is no whole number: write its digits alone, for example 1000
     """
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number") from None
+        if text.strip(" +-").replace("_", "").isdecimal():  # Python's own limit
+            raise argparse.ArgumentTypeError(f"a whole number of {len(text):,} digits: at most {LARGEST:,}") from None
+        example = "32"
+        with suppress(ValueError, OverflowError):
+            example = str(round(float(text))) if abs(float(text)) < LARGEST else example
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is no whole number: write its digits alone, for example {example}"
+        ) from None
+    if abs(number) > LARGEST:
+        raise argparse.ArgumentTypeError(f"a whole number of {len(text)} digits: at most {LARGEST:,}")
+    return number

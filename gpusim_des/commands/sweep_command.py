@@ -42,6 +42,14 @@ them; [16, 16] inside of a list is a size in x and y
 Every finished row is written to the folder at once. A sweep that was killed goes on where it was; rows of earlier
 sweeps in the same folder are used again where kernel, arguments, GPU and simulator are the same.
 
+occupancy over registers and shared memory as a picture, of one block size, GPU and n where the file has several:
+  gpusim-des sweep occupancy.toml --plot map.png --value achieved_occupancy --where block=256 gpu=tiny arg_n=4096
+
+on a Dask cluster (pip install 'gpusim-des[cluster]'); this makes one of this machine, with two processes:
+  dask scheduler --port 8786 &
+  dask worker tcp://127.0.0.1:8786 --nworkers 2 --nthreads 1 &
+  gpusim-des sweep occupancy.toml --cluster tcp://127.0.0.1:8786
+
 exit codes: 0 done (rows of configurations that failed have their error), 2 wrong usage, or none could be measured,
 3 the kernel is wrong in some of them (an index out of bounds, a deadlock, a race, an exception)
 """
@@ -68,7 +76,11 @@ def add_sweep(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw a heat map (.png, .svg, .pdf)")
     parser.add_argument("--x", help=f"column of the heat map's x axis (default: {MAP_DEFAULTS['x']})")
     parser.add_argument("--y", help=f"of its y axis (default: {MAP_DEFAULTS['y']})")
-    parser.add_argument("--value", help=f"of its numbers (default: {MAP_DEFAULTS['value']})")
+    parser.add_argument(
+        "--value",
+        help="of its numbers: achieved_occupancy, theoretical_occupancy, or any column of --csv that is a number "
+        f"(default: {MAP_DEFAULTS['value']})",
+    )
     parser.add_argument(
         "--where", nargs="+", metavar="COLUMN=VALUE", help="rows of the heat map, where more things vary"
     )
@@ -82,10 +94,9 @@ def run(options: argparse.Namespace) -> int:
     A configuration that fails has its error in its row, and the others go on. The exit code is 3 where the kernel is
     wrong in any of them, as for `run`, and 2 where none could be measured; standard error says why.
     """
-    from gpusim_des.sweeps.axes import plan  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
-    from gpusim_des.sweeps.map_request import check_map  # noqa: PLC0415 - as above
-    from gpusim_des.sweeps.sweep import sweep  # noqa: PLC0415 - as above
+    from gpusim_des.sweeps.sweep import run_planned  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
+    from gpusim_des.sweeps.table import summary  # noqa: PLC0415
 
     _complete(options)
     where = _where(options.where)
@@ -96,18 +107,17 @@ def run(options: argparse.Namespace) -> int:
         check_file(options.plot, "--plot", PICTURES, made=folder)
     asked = read_sweep_file(options.file)
     if options.plot:
-        planned = plan(asked.axes, asked.args, asked.parameters)
-        check_map([p.columns for p in planned], options.x, options.y, options.value, where)
+        from gpusim_des.sweeps.map_request import check_map  # noqa: PLC0415 - as above
+
+        check_map([p.columns for p in asked.planned], options.x, options.y, options.value, where)
     with plain_warnings(), Progress(f"sweeping {asked.kernel.name}", "configurations") as progress:
-        table = sweep(
+        table = run_planned(
             asked.kernel,
-            args=asked.args,
-            parameters=asked.parameters,
+            asked.planned,
             folder=folder,
             workers=options.workers,
             cluster=options.cluster,
             progress=progress,
-            **asked.axes,
         )
     files, problem = [folder / "rows.jsonl"], None
     try:
@@ -120,10 +130,10 @@ def run(options: argparse.Namespace) -> int:
     except (SimError, OSError) as error:
         problem = error  # what was measured is printed first
     if options.json:
-        print(table.to_json(), end="")
+        sys.stdout.writelines(table.json_parts())
     else:
         failed = f", {len(table.failed)} of them failed" if table.failed else ""
-        print(printable(str(table)))
+        print(printable(summary(table.rows, options.value if options.plot else "")))
         print(f"\n{len(table)} configurations{failed}; {table.computed} measured now")
         print("\n".join(f"written: {file}" for file in files))
     code = _judged(table)

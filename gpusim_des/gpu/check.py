@@ -17,6 +17,9 @@ MOST_WARPS = 1 << 18
 SLOWEST_PIPE = Fraction(1, 1 << 16)
 """Least share of its peak that a pipe may keep up."""
 
+LONGEST_SHOWN = 60
+"""Characters of a value that a message shows."""
+
 LONGEST_SERVICE_FS = 10**12
 """Longest time that one sector or granule may take: a millisecond."""
 
@@ -64,6 +67,8 @@ def _value_flaws(key: Key, value: object) -> Iterator[str]:
     }[key.kind](key, value)
     if rule:
         shown = str(value) if isinstance(value, Fraction) else repr(value)
+        if len(shown) > LONGEST_SHOWN:
+            shown = f"{shown[:LONGEST_SHOWN]}…, {len(shown):,} characters"
         yield f"{key.label} ({key.field} = {shown}): {rule}"
 
 

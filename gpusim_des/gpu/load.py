@@ -14,6 +14,7 @@ from gpusim_des.gpu.model import GPU
 from gpusim_des.gpu.parameters import Pipe
 from gpusim_des.gpu.schema import ALL_KEYS, KEYS, PIPE_KEYS, SECTIONS, Key, suggest
 from gpusim_des.gpu.values import FieldValue, Written, example, read_value
+from gpusim_des.units import exact
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -187,8 +188,14 @@ def _inherited(own: Entries, path: Path) -> Entries:
 
 def read_entries(path: Path) -> Entries:
     """Read the keys of a file as they stand there; raises `ModelError` for a key that nobody knows."""
+    text = ""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"), parse_float=_exact_number)
+        text = path.read_text(encoding="utf-8")
+        document = tomllib.loads(text, parse_float=_exact_number)
+    except ModelError as error:
+        number = str(error).partition(":")[0]
+        line = next(n for n, line in enumerate(text.splitlines(), 1) if number in line)
+        raise ModelError(f"{path}, line {line}: {error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(f"{path}: not a TOML file: {error}") from None
     except ValueError:  # Python's own limit
@@ -199,10 +206,12 @@ def read_entries(path: Path) -> Entries:
 
 
 def _exact_number(text: str) -> Fraction | float:
-    try:
-        return Written(text, Fraction(text.replace("_", "")))
-    except ValueError:  # inf and nan, which the schema then refuses
+    if text.lstrip("+-") in ("inf", "nan"):  # which the schema then refuses
         return float(text)
+    try:
+        return Written(text, exact(text))
+    except ValueError as error:
+        raise ModelError(str(error)) from None
 
 
 def _collect(table: Mapping[str, Any], section: str, path: Path, entries: Entries) -> None:

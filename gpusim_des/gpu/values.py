@@ -162,7 +162,7 @@ def _ratio(key: Key, raw: object) -> Fraction:
     # repr() of a float is the shortest decimal that means it, so 0.95 is read as 19/20.
     parts = raw.split("/") if isinstance(raw, str) else [repr(raw)]
     try:
-        numbers = [Fraction(part.strip()) for part in parts]
+        numbers = [units.exact(part.strip()) for part in parts]
         if len(numbers) > 2:
             raise _wrong(key, raw, rule)
         return Written(str(raw), numbers[0] / (numbers[1] if len(numbers) == 2 else 1))

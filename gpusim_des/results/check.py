@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 from gpusim_des.errors import ReadError
+from gpusim_des.grid import WARP_SIZE, cdiv
 from gpusim_des.timeline import KernelTiming, Timeline, WarpHistory, WarpState
 
 MOST_SMS = 65_535
@@ -92,8 +94,19 @@ def _kernel(k: KernelTiming) -> Iterator[_Wrong]:
     for name in ("achieved_occupancy", "theoretical_occupancy"):
         if getattr(k, name) > 1 + ROUNDING:
             yield name, getattr(k, name), "must lie between 0 and 1"
+    yield from _sizes(k)
     if sum(k.stalls.values()) != k.resident_warp_cycles:
         yield "resident_warp_cycles", k.resident_warp_cycles, f"must be the sum of stalls, {sum(k.stalls.values()):,}"
+
+
+def _sizes(k: KernelTiming) -> Iterator[_Wrong]:
+    for name, size in (("grid", k.grid), ("block", k.block)):
+        if size is not None and min(size) < 1:
+            yield name, size, "must be at least 1 in x, y and z"
+    if k.grid is not None and prod(k.grid) != k.blocks:
+        yield "grid", k.grid, f"must have {k.blocks:,} blocks"
+    if k.block is not None and cdiv(prod(k.block), WARP_SIZE) != k.warps_per_block:
+        yield "block", k.block, f"must have {k.warps_per_block} warps"
 
 
 def _warp(w: WarpHistory) -> Iterator[_Wrong]:

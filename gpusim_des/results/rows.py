@@ -46,8 +46,18 @@ def rows_of(timeline: Timeline, kind: RowKind, counters: Sequence[Counters] = ()
         rows = [kernel_row(k, c) for k, c in zip(timeline.kernels, known, strict=True)]
         for row in rows:
             row["gpu"] = timeline.gpu_name
+        for row, k in zip(rows, timeline.kernels, strict=True):
+            row |= {"grid": _size(k.grid), "block": _size(k.block)}
         return even(rows)
     return [{f.name: getattr(record, f.name) for f in fields(record)} for record in getattr(timeline, kind)]
+
+
+def _size(size: tuple[int, int, int] | None) -> int | str | None:
+    """Write a size as it is typed: a number, or sizes in x, y and z without ones at their end."""
+    if size is None:
+        return None
+    x, y, z = size
+    return f"{x},{y},{z}" if z > 1 else f"{x},{y}" if y > 1 else x
 
 
 def kernel_row(k: KernelTiming, counters: Counters | None = None) -> Row:
@@ -94,6 +104,9 @@ def even(rows: Sequence[Row]) -> list[Row]:
     >>> even([{"a": 1}, {"b": 2, "instructions_int": 3}])
     [{'a': 1, 'b': None, 'instructions_int': 0}, {'a': None, 'b': 2, 'instructions_int': 3}]
     """
+    order = [*rows[0]] if rows else []
+    if all([*row] == order for row in rows):
+        return list(rows)
     keys: dict[str, None] = {}
     for row in rows:
         if row.keys() != keys.keys():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isinf
 from pathlib import Path
 from typing import Any
 
@@ -63,19 +64,19 @@ def parse_argument(name: str, text: str) -> ArraySpec | NDArray[Any] | Any:
     text = text.strip()
     if array := _ARRAY.fullmatch(text):
         fill = (array["fill"] or "zeros").strip()
-        if fill not in FILLS and not _SEED.fullmatch(fill) and _number(fill) is None:
+        if fill not in FILLS and not _SEED.fullmatch(fill) and _number(name, fill) is None:
             raise UsageError(f"{name} = {text!r}: {fill!r} is no content of an array: {', '.join(FILLS)}")
         return ArraySpec(_dtype(name, array["dtype"]), array["shape"], fill)
     if text.endswith(".npy"):
         return _load(name, text)
     if typed := _TYPED.fullmatch(text):
-        number = _number(typed["value"].strip())
+        number = _number(name, typed["value"].strip())
         if number is None:
             raise UsageError(f"{name} = {text!r}: {typed['value']!r} is no number; write for example {name}=f32:2.5")
         return _cast(name, number, _dtype(name, typed["dtype"]))
     if re.match(r"\w+\[[^\]]*$", text):
         raise UsageError(f"{name} = {text!r}: the ] is missing; write for example {name}=f32[1024]:random")
-    number = _number(text)
+    number = _number(name, text)
     if number is not None:
         return number
     if not text:
@@ -83,15 +84,42 @@ def parse_argument(name: str, text: str) -> ArraySpec | NDArray[Any] | Any:
     return text
 
 
-def _number(text: str) -> Any:
+def _number(name: str, text: str) -> Any:
     if text in ("true", "false"):
         return text == "true"
     if len(text) <= LONGEST_NUMBER and re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*", text):
         return int(text)
     try:
-        return float(text)
-    except ValueError:
+        return finite(text, f"{name} = ")
+    except ValueError as error:
+        if isinstance(error, UsageError):
+            raise
         return None
+
+
+def finite(text: str, where: str = "") -> float:
+    """Read a number with a fraction or an exponent; infinity only where it is written.
+
+    Raises
+    ------
+    UsageError
+        For a number beyond what float64 holds.
+    ValueError
+        For other texts.
+
+    Examples
+    --------
+    >>> finite("1e3"), finite("-inf")
+    (1000.0, -inf)
+    >>> finite("1e999")
+    Traceback (most recent call last):
+        ...
+    gpusim_des.errors.UsageError: 1e999: beyond float64, which ends at 1.8e308; write inf where infinity is meant
+    """
+    number = float(text)
+    if isinf(number) and "inf" not in text.lower():
+        raise UsageError(f"{where}{text}: beyond float64, which ends at 1.8e308; write inf where infinity is meant")
+    return number
 
 
 def _dtype(name: str, text: str) -> str:
@@ -173,9 +201,33 @@ def plain_spec(name: str, spec: ArraySpec, numbers: Mapping[str, Any]) -> ArrayS
     fill = spec.fill
     if fill in ("random", "random(0)"):
         fill = "random"
-    elif (number := {"zeros": 0, "ones": 1}.get(fill, _number(fill))) is not None:
+    elif fill == "arange" and set(shape.split(",")) == {"1"}:
+        fill = repr(_cast(name, 0, spec.dtype).item())
+    elif (number := {"zeros": 0, "ones": 1}.get(fill, _number(name, fill))) is not None:
         fill = repr(_cast(name, number, spec.dtype).item())
     return ArraySpec(spec.dtype, shape, fill)
+
+
+def spec_of(array: NDArray[Any]) -> ArraySpec | None:
+    """Write an array as `plain_spec` writes it, if its elements are all the same or 0, 1, 2, …; ``None`` for others.
+
+    >>> spec_of(np.ones((2, 4), np.float32)), spec_of(np.array([0, 1, 3]))
+    (ArraySpec(dtype='float32', shape='2,4', fill='1.0'), None)
+    """
+    if array.dtype.name not in DTYPES.values() or not array.dtype.isnative or not array.size:
+        return None
+    spec = ArraySpec(array.dtype.name, ",".join(map(str, array.shape)), "arange")
+    flat = np.ascontiguousarray(array).reshape(-1)
+    data, width = flat.view(np.uint8), array.itemsize
+    number = flat[0].item()
+    # By their bytes: 0.0 equals -0.0, no nan equals another one, and not all are what a text can say.
+    said = array.dtype.type(number if number == number else np.nan)  # noqa: PLR0124 - nan is not
+    if np.array_equal(data[width:], data[:-width]) and said.tobytes() == data[:width].tobytes():
+        return replace(spec, fill=repr(number))
+    counted = flat[-1] == array.dtype.type(flat.size - 1) and np.array_equal(
+        data, np.arange(flat.size).astype(array.dtype).view(np.uint8)
+    )
+    return spec if counted else None
 
 
 MOST_BYTES = 2**34
@@ -201,7 +253,7 @@ def make_array(name: str, spec: ArraySpec, numbers: Mapping[str, Any]) -> NDArra
         seed = _SEED.fullmatch(spec.fill)
         return _random(dtype, shape, [zlib.crc32(name.encode()), int(seed[1]) if seed else 0])
     fill = {"zeros": 0, "ones": 1}.get(spec.fill)
-    return np.full(shape, _cast(name, _number(spec.fill), spec.dtype) if fill is None else fill, dtype)
+    return np.full(shape, _cast(name, _number(name, spec.fill), spec.dtype) if fill is None else fill, dtype)
 
 
 def _random(dtype: np.dtype[Any], shape: tuple[int, ...], seed: list[int]) -> NDArray[Any]:

@@ -16,13 +16,16 @@ from gpusim_des.gpu import GPU, PARAMETERS, SCHEDULER_POLICIES, load_gpu
 from gpusim_des.gpu.schema import suggest
 from gpusim_des.sweeps.argument import ArraySpec, parse_argument
 from gpusim_des.sweeps.configuration import Configuration
-from gpusim_des.sweeps.expression import is_whole
+from gpusim_des.sweeps.expression import check_expression, is_whole
 from gpusim_des.sweeps.gpu_label import gpu_labels
 from gpusim_des.timing.choice import Engine
 from gpusim_des.timing.simulate import Caches
 
 MOST = 1_000_000
 """Configurations of a sweep; more are a slip of the pen."""
+
+MOST_SIZES = 64
+"""Of an array; NumPy takes no more (since 2.0)."""
 
 MOST_BITS = 64
 """Of a whole number; no size, and no number of a kernel, has more."""
@@ -101,8 +104,9 @@ def plan(
         raise SweepError(
             f"{combinations:,} combinations: at most {MOST:,}; shorten some axes, or sweep one part at a time"
         )
-    read = [_column(name, several) for name, several in values.items()]
-    return [_planned(dict(zip(values, combination, strict=True))) for combination in product(*read)]
+    columns = {name: _column(name, several) for name, several in values.items()}
+    _check_expressions({name: [value for _, value in several] for name, several in columns.items()})
+    return _combined(columns)
 
 
 def _check_parameters(parameters: Mapping[str, Any], policy: Any) -> None:
@@ -116,6 +120,24 @@ def _check_parameters(parameters: Mapping[str, Any], policy: Any) -> None:
                 f"parameters: {name!r} and {fields[PARAMETERS[name]]!r} are two names of one thing: leave one out"
             )
         fields[PARAMETERS[name]] = name
+
+
+def _check_expressions(values: Mapping[str, Sequence[Any]]) -> None:
+    """Refuse texts that are no sizes in any combination, before anything is measured."""
+    whole: list[str] = []
+    for name in (name for name in values if name.startswith("arg_")):
+        own = name.removeprefix("arg_")
+        for value in values[name]:
+            if isinstance(value, str):
+                check_expression(value, whole, own, 1)
+            elif isinstance(value, ArraySpec):
+                check_expression(value.shape, whole, f"size of {own}", MOST_SIZES)
+        if any(isinstance(value, str) or is_whole(value) for value in values[name]):
+            whole.append(own)
+    for name, more in (("block", ()), ("grid", ("block", "block_x", "block_y", "block_z"))):
+        for value in values[name]:
+            if isinstance(value, str):
+                check_expression(value, [*whole, *more], name, 3)
 
 
 def _values(name: str, value: Any) -> Sequence[Any]:
@@ -181,6 +203,13 @@ def _check_value(name: str, value: Any) -> None:
 
 
 def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+        raise SweepError(
+            f"{name.replace('_', ' ', 1)}: an array of Python objects ({value.dtype}): a kernel takes numbers; give it "
+            "a type, np.asarray(..., dtype=np.float32)"
+        )
+    if isinstance(value, np.ndarray) and not value.ndim:  # a number in an array's clothes
+        return value[()]
     if isinstance(value, np.ndarray | np.generic | int | float | complex | bool | ArraySpec):
         return value
     raise SweepError(
@@ -190,9 +219,9 @@ def _plain(name: str, value: Any) -> Any:
 
 def _shown(value: Any) -> Any:
     """Value as a row has it: numbers and texts as they are, others as a text."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim:
         return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic | np.ndarray):
         value = value.item()
     if isinstance(value, tuple):
         return ",".join(map(str, value))
@@ -201,10 +230,17 @@ def _shown(value: Any) -> Any:
     return str(value)  # JSON has no nan
 
 
-def _planned(chosen: Mapping[str, tuple[Any, Any]]) -> Planned:
-    value = {name: read for name, (_, read) in chosen.items()}
-    args = {name.removeprefix("arg_"): read for name, read in value.items() if name.startswith("arg_")}
-    parameters = {name.removeprefix("gpu_"): read for name, read in value.items() if name.startswith("gpu_")}
-    rest = {name: value[name] for name in DEFAULTS}
-    columns = {name: shown for name, (shown, _) in chosen.items()}
-    return Planned(columns, Configuration(args=args, parameters=parameters, **rest))
+def _combined(axes: Mapping[str, Sequence[tuple[Any, Any]]]) -> list[Planned]:
+    """All combinations of the axes' values, each as rows show it and as a configuration takes it."""
+    places = {name: place for place, name in enumerate(axes)}
+    own = [(name, places[name]) for name in DEFAULTS]
+    of_gpu, of_kernel = (
+        [(name.removeprefix(start), place) for name, place in places.items() if name.startswith(start)]
+        for start in ("gpu_", "arg_")
+    )
+    planned = []
+    for chosen in product(*axes.values()):
+        args, parameters, rest = ({n: chosen[k][1] for n, k in several} for several in (of_kernel, of_gpu, own))
+        columns = dict(zip(axes, (shown for shown, _ in chosen), strict=True))
+        planned.append(Planned(columns, Configuration(args=args, parameters=parameters, **rest)))
+    return planned

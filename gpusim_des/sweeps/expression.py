@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeGuard
 
@@ -70,12 +70,6 @@ def evaluate(text: str, names: Mapping[str, object], where: str) -> tuple[int, .
     gpusim_des.errors.UsageError: grid = 'n / 2': 'n / 2' is not possible here: use whole numbers, names, + - * // %, \
 cdiv(a, b), min and max
     """
-    tree = _parsed(text) if len(text) <= LONGEST else None
-    if tree is None:
-        raise UsageError(
-            f"{where} = {text[:LONGEST]!r}: not an expression; write for example 64, 16,16 or cdiv(n, block)"
-        )
-    parts = tree.elts if isinstance(tree, ast.Tuple) else [tree]
 
     def value(node: ast.expr) -> int:
         number = _value(node, names, f"{where} = {text!r}", value)
@@ -83,8 +77,49 @@ cdiv(a, b), min and max
             raise UsageError(f"{where} = {text!r}: {ast.unparse(node)} is beyond 64 bits")
         return number
 
+    return _each(text, value, where)
+
+
+def check_expression(text: str, names: Iterable[str], where: str, most: int) -> None:
+    """Refuse an expression that cannot be computed whatever the values of its names are; raises `UsageError`.
+
+    Parameters
+    ----------
+    text, where
+        As for `evaluate`.
+    names
+        What it may use.
+    most
+        Sizes that it may have.
+
+    Examples
+    --------
+    >>> check_expression("cdiv(n, block - 1)", ["n", "block"], "grid", 3)
+    >>> check_expression("cdiv(m, block)", ["n", "block"], "grid", 3)
+    Traceback (most recent call last):
+        ...
+    gpusim_des.errors.UsageError: grid = 'cdiv(m, block)': 'm' is no argument that is a whole number: known: block, n
+    """
+    ones = dict.fromkeys(names, 1)
+
+    def value(node: ast.expr) -> int:
+        _value(node, ones, f"{where} = {text!r}", value)
+        return 1  # so that no difference is a divisor of 0
+
+    sizes = _each(text, value, where)
+    if len(sizes) > most:
+        raise UsageError(f"{where} = {text!r}: {len(sizes)} sizes: give {'one' if most == 1 else f'at most {most}'}")
+
+
+def _each(text: str, value: Callable[[ast.expr], int], where: str) -> tuple[int, ...]:
+    """Compute what stands between commas."""
+    tree = _parsed(text) if len(text) <= LONGEST else None
+    if tree is None:
+        raise UsageError(
+            f"{where} = {text[:LONGEST]!r}: not an expression; write for example 64, 16,16 or cdiv(n, block)"
+        )
     try:
-        return tuple(value(part) for part in parts)
+        return tuple(value(part) for part in (tree.elts if isinstance(tree, ast.Tuple) else [tree]))
     except (ZeroDivisionError, ValueError, TypeError) as error:
         if isinstance(error, UsageError):
             raise

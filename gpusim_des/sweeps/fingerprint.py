@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from gpusim_des.device import ASSUMED_REGISTERS
 from gpusim_des.errors import SimError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.gpu import GPU
-from gpusim_des.sweeps.argument import ArraySpec, plain_numbers, plain_spec
-from gpusim_des.sweeps.configuration import Configuration, chip_of, shape_of
+from gpusim_des.sweeps.argument import ArraySpec, plain_numbers, plain_spec, spec_of
+from gpusim_des.sweeps.configuration import Configuration, Size, chip_of, shape_of
 from gpusim_des.sweeps.content import array_parts, content
 from gpusim_des.version import VERSION
 
@@ -44,6 +45,18 @@ def simulator_digest() -> str:
     package = Path(__file__).resolve().parent.parent
     files = sorted(package.rglob("*.py"))
     return digest(VERSION, *(data for f in files for data in (f.relative_to(package).as_posix(), f.read_bytes())))
+
+
+def _written(size: Size) -> str:
+    """A size that is none, in one way: a number is one in x."""
+    if isinstance(size, str):
+        return size
+    parts = size if isinstance(size, tuple) else (size,)
+    return repr([*map(int, parts), *(1 for _ in range(3 - len(parts)))])
+
+
+_GIVEN = (bool, int, float, complex, np.ndarray, np.generic)
+"""Types of defaults of a kernel's arguments that a sweep could give as well: it is the same then."""
 
 
 class Fingerprints:
@@ -71,24 +84,38 @@ class Fingerprints:
     def __init__(self, kernel: KernelFunction) -> None:
         self._kernel = kernel
         self._kernel_digest = content(kernel.name, kernel)
+        given = kernel.parameters[len(kernel.parameters) - len(kernel.function.__defaults__ or ()) :]
+        defaults = zip(given, kernel.function.__defaults__ or (), strict=True)
+        self._defaults = {name: value for name, value in defaults if isinstance(value, _GIVEN)}
         self._gpus: dict[tuple[Any, ...], tuple[GPU, str]] = {}
+        self._works: dict[tuple[Any, ...], tuple[Configuration, str]] = {}
         self._specs: dict[tuple[Any, ...], str] = {}
         self._values: dict[int, tuple[Any, str]] = {}
 
     def key(self, c: Configuration) -> str:
         """Key of a configuration."""
+        registers = ASSUMED_REGISTERS if c.registers is None else c.registers
+        more = [registers, c.shared, c.caches, c.engine, c.sample]
+        return digest(simulator_digest(), self._kernel_digest, self._chip(c), self._work(c), json.dumps(more))
+
+    def _work(self, c: Configuration) -> str:
+        """Sizes and arguments; many configurations of a sweep have the very same objects."""
+        written = id(c.grid), id(c.block), *c.args, *map(id, c.args.values())
+        if written in self._works:
+            return self._works[written][1]
         try:
             grid, block = shape_of(self._kernel, c)
             sizes: list[Any] = [[*grid], [*block]]
         except SimError:  # its error is its result, and depends on what was written
-            sizes = [repr(c.grid), repr(c.block)]
+            sizes = [_written(c.grid), _written(c.block)]
         try:
             numbers = plain_numbers(c.args)
         except SimError:  # as above
             numbers = {}
-        args = [[name, self._value(name, c.args[name], numbers)] for name in sorted(c.args)]
-        more = [c.registers, c.shared, c.caches, c.engine, c.sample]
-        return digest(simulator_digest(), self._kernel_digest, self._chip(c), json.dumps([sizes, args, more]))
+        args = {**self._defaults, **c.args}
+        values = [[name, self._value(name, args[name], numbers)] for name in sorted(args)]
+        self._works[written] = c, json.dumps([sizes, values])  # held, so that the ids stay theirs
+        return self._works[written][1]
 
     def _chip(self, c: Configuration) -> str:
         written = id(c.gpu), c.sms, c.policy, *c.parameters.items()
@@ -117,6 +144,8 @@ class Fingerprints:
         value = numbers.get(name, value)
         if isinstance(value, np.ndarray):
             if id(value) not in self._values:
-                self._values[id(value)] = value, digest(*array_parts(value))
+                spec = spec_of(value)
+                said = digest(*array_parts(value)) if spec is None else repr(spec)
+                self._values[id(value)] = value, said
             return self._values[id(value)][1]
         return f"{type(value).__name__} {value!r}"

@@ -16,6 +16,13 @@ BY_CLASS = (*(f"{name}_" for name in COUNTED), "counted_instruction_mix_")
 """Beginnings of columns of which there is one for each class of instructions that a kernel has."""
 
 
+MOST_GUESSES = 4
+"""Columns that a message offers."""
+
+_NO_COLUMNS = ("name", "stalls", "grid", "block")
+"""Fields of a kernel that a row of a sweep lacks, or of which it says what was asked for."""
+
+
 def figures() -> dict[str, bool]:
     """Columns that a row may have beside what was varied, and whether they are numbers.
 
@@ -24,7 +31,7 @@ def figures() -> dict[str, bool]:
     (True, True, False, False)
     """
     kinds = {name: getattr(KernelTiming, name).fget.__annotations__["return"] for name in DERIVED}
-    kinds |= {f.name: str(f.type) for f in fields(KernelTiming) if f.name not in (*COUNTED, "name", "stalls")}
+    kinds |= {f.name: str(f.type) for f in fields(KernelTiming) if f.name not in (*COUNTED, *_NO_COLUMNS)}
     kinds |= {f"stall_{state.suffix}": "int" for state in WarpState}
     kinds |= {f"counted_{f.name}": str(f.type) for f in fields(Counters)}
     kinds["simulated_sms"] = kinds.pop("sms")
@@ -61,7 +68,11 @@ def check_map(planned: Sequence[Mapping[str, Any]], x: str, y: str, value: str, 
     asked = (("--x", x), ("--y", y), ("--value", value), *(("--where", name) for name in where))
     for option, name in asked:
         if name not in varied and name not in known and not name.startswith(BY_CLASS):
-            raise UsageError(f"{option} {name}: {missing_column(name, [*varied, *known])}")
+            # What is drawn must be a number; and part of a name is a good guess.
+            possible = [*varied, *(n for n in known if known[n] or option != "--value")]
+            parts = [each for each in possible if name and name in each]
+            said = f"no column {name!r}: did you mean {', '.join(parts)}?" if 0 < len(parts) <= MOST_GUESSES else ""
+            raise UsageError(f"{option} {name}: {said or missing_column(name, possible)}")
     if known.get(value) is False:
         raise UsageError(f"--value {value}: {value} is no number; choose one, for example --value seconds")
     chosen = list(planned)

@@ -15,14 +15,12 @@ from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.sweeps.cluster import on_cluster
 from gpusim_des.sweeps.configuration import Configuration
-from gpusim_des.sweeps.task import DIED, Outcome, end_with, pack, run_packed, run_task
+from gpusim_des.sweeps.task import DIED, Outcome, Outcomes, end_with, pack, run_packed, run_task
 
 Tasks = Mapping[int, Configuration]
 
 
-def outcomes(
-    kernel: KernelFunction, tasks: Tasks, workers: int | None, cluster: Any = None
-) -> Iterator[tuple[int, Outcome]]:
+def outcomes(kernel: KernelFunction, tasks: Tasks, workers: int | None, cluster: Any = None) -> Outcomes:
     """Run tasks; yields their numbers and outcomes as they end.
 
     Parameters
@@ -48,7 +46,7 @@ def outcomes(
     return _parallel(pack(kernel), tasks, workers)
 
 
-def _parallel(data: bytes, tasks: Tasks, workers: int | None) -> Iterator[tuple[int, Outcome]]:
+def _parallel(data: bytes, tasks: Tasks, workers: int | None) -> Outcomes:
     left = dict(tasks)
     while left:
         handed: list[int] = []
@@ -61,7 +59,7 @@ def _parallel(data: bytes, tasks: Tasks, workers: int | None) -> Iterator[tuple[
                 yield number, _alone(data, number, left.pop(number), workers)
 
 
-def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> Iterator[tuple[int, Outcome]]:
+def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> Outcomes:
     """One pool, until it has done all or breaks; `handed` are the tasks that it was given."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # noqa: PLC0415 - parallel sweeps only
 
@@ -70,6 +68,7 @@ def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> 
             handed.append(number)
             yield delayed(run_packed)(data, number, c)
 
+    _start_tracker()
     # With one process joblib would stay in this one, which a task could kill. One thread each: the processes share the
     # cores already.
     wanted = max(2, workers or cpu_count())
@@ -77,6 +76,21 @@ def _pool(data: bytes, tasks: Tasks, workers: int | None, handed: list[int]) -> 
     with parallel_config("loky", n_jobs=wanted, inner_max_num_threads=1, **watch):
         # Single tasks, so that each row comes as soon as it is done; few ahead, so that few are in doubt after a death.
         yield from Parallel(batch_size=1, pre_dispatch="2*n_jobs", return_as="generator_unordered")(jobs())
+
+
+def _start_tracker() -> None:
+    """Start the process in which joblib cleans up after a sweep that is killed.
+
+    It does so at its end, and warns of it on standard error, where nobody needs to know: all is gone by then.
+    """
+    from joblib.externals.loky.backend.resource_tracker import ensure_running  # noqa: PLC0415 - parallel sweeps only
+
+    given = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = ",".join([*filter(None, [given]), "ignore:resource_tracker:UserWarning"])
+    try:
+        ensure_running()
+    finally:
+        os.environ.pop("PYTHONWARNINGS") if given is None else os.environ.update(PYTHONWARNINGS=given)
 
 
 def _alone(data: bytes, number: int, c: Configuration, workers: int | None) -> Outcome:

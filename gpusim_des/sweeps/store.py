@@ -12,6 +12,7 @@ import json
 import os
 import warnings
 from contextlib import suppress
+from functools import lru_cache
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -165,16 +166,6 @@ def read_rows(data: bytes, path: Path) -> Read:
     return read
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if not isfinite(number):
-        raise ValueError(text)
-    return number
-
-
-_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
-"""Numbers that are none are refused."""
-
 NEEDED = {"seconds": (int, float), "achieved_occupancy": (int, float), "main_stall": (str,), "mistakes": (str,)}
 """What every result has, and its types."""
 
@@ -185,7 +176,7 @@ PLAIN = {int, float, str, bool, type(None)}
 def _record(line: bytes) -> Record | None:
     """Read a row; ``None`` where it is none, or none that a sweep of this format wrote."""
     try:
-        record = _DECODER.decode(line.decode())
+        record = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or not isinstance(record.get("key"), str):
@@ -202,8 +193,17 @@ def _is_result(result: object) -> bool:
     # What was varied has columns of its own, which no figure may replace.
     return (
         isinstance(result, dict)
-        and all(type(result.get(name)) in kinds for name, kinds in NEEDED.items())
-        and PLAIN.issuperset(map(type, result.values()))
-        and DEFAULTS.keys().isdisjoint(result)
-        and not any(name.startswith(("arg_", "gpu_", "error")) for name in result)
+        and _are_figures(tuple(result), tuple(map(type, result.values())))
+        and all(map(isfinite, [value for value in result.values() if type(value) is float]))
+    )
+
+
+@lru_cache(maxsize=64)  # the rows of a kernel have few
+def _are_figures(names: tuple[str, ...], types: tuple[type, ...]) -> bool:
+    there = dict(zip(names, types, strict=True))
+    return (
+        all(there.get(name) in kinds for name, kinds in NEEDED.items())
+        and PLAIN.issuperset(types)
+        and DEFAULTS.keys().isdisjoint(names)
+        and not any(name.startswith(("arg_", "gpu_", "error")) for name in names)
     )

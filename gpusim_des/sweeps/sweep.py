@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from gpusim_des.errors import SweepError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.functional.thread_kernel import InterpretedWarning
-from gpusim_des.sweeps.axes import plan
+from gpusim_des.sweeps.axes import Planned, plan
 from gpusim_des.sweeps.configuration import check_arguments
 from gpusim_des.sweeps.fingerprint import Fingerprints
 from gpusim_des.sweeps.pool import outcomes
@@ -95,12 +95,25 @@ def sweep(
         raise TypeError(f"{kernel!r} is no kernel: mark the function with @gs.kernel or @gs.block_kernel")
     planned = plan(axes, args or {}, parameters)
     check_arguments(kernel, args or {})
+    return run_planned(kernel, planned, folder=folder, workers=workers, cluster=cluster, progress=progress)
+
+
+def run_planned(
+    kernel: KernelFunction,
+    planned: Sequence[Planned],
+    *,
+    folder: str | PathLike[str] | None = None,
+    workers: int | None = None,
+    cluster: Any = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SweepTable:
+    """Measure what was planned, as `sweep` does."""
     fingerprints = Fingerprints(kernel)
     keys = [fingerprints.key(p.configuration) for p in planned]
     store = nullcontext(None) if folder is None else RowStore(Path(folder))
     with store as kept, warnings.catch_warnings():
         # Of a sweep that is interrupted: what was under way is measured again, which is as it should be.
-        warnings.filterwarnings("ignore", r"\d+ tasks which were still being processed", UserWarning)
+        warnings.filterwarnings("ignore", r"\d+ tasks (which were still being|have been successfully)", UserWarning)
         records: dict[str, Record] = {} if kept is None else kept.rows
         wanted = {key: number for number, key in reversed(list(enumerate(keys)))}  # the first of equal ones
         tasks = {
@@ -112,19 +125,20 @@ def sweep(
         if progress is not None:
             progress(done, len(wanted))
         noticed: set[str] = set()
-        for number, outcome in outcomes(kernel, tasks, workers, cluster):
-            for note in dict.fromkeys(outcome.notes):
-                if note not in noticed:
-                    noticed.add(note)
-                    warnings.warn(note, InterpretedWarning, stacklevel=2)
-            record = _record(keys[number], kernel.name, planned[number].columns, outcome)
-            if kept is None:
-                records[keys[number]] = record
-            else:
-                kept.append(record)
-            done += 1
-            if progress is not None:
-                progress(done, len(wanted))
+        with closing(outcomes(kernel, tasks, workers, cluster)) as ended:
+            for number, outcome in ended:
+                for note in dict.fromkeys(outcome.notes):
+                    if note not in noticed:
+                        noticed.add(note)
+                        warnings.warn(note, InterpretedWarning, stacklevel=3)
+                record = _record(keys[number], kernel.name, planned[number].columns, outcome)
+                if kept is None:
+                    records[keys[number]] = record
+                else:
+                    kept.append(record)
+                done += 1
+                if progress is not None:
+                    progress(done, len(wanted))
         missing = next((number for key, number in wanted.items() if key not in records), None)
         if missing is not None:
             raise SweepError(f"no outcome of configuration {planned[missing].columns}: start the sweep again")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gpusim_des.errors import UsageError
+from gpusim_des.errors import SimError, UsageError
 from gpusim_des.functional.block_kernel import KernelFunction
 from gpusim_des.gpu.schema import suggest
-from gpusim_des.sweeps.axes import DEFAULTS
+from gpusim_des.sweeps.argument import finite
+from gpusim_des.sweeps.axes import DEFAULTS, Planned, plan
+from gpusim_des.sweeps.configuration import check_arguments
 from gpusim_des.sweeps.kernel_file import load_kernel
 
 if sys.version_info >= (3, 11):
@@ -24,9 +27,7 @@ class SweepFile(NamedTuple):
     """What a file asks for."""
 
     kernel: KernelFunction
-    axes: dict[str, Any]
-    args: dict[str, Any]
-    parameters: dict[str, Any]
+    planned: list[Planned]
 
 
 def read_sweep_file(path: Path) -> SweepFile:
@@ -36,8 +37,11 @@ def read_sweep_file(path: Path) -> SweepFile:
     ------
     UsageError
         If it is no TOML, has an unknown key, or lacks one.
+    SweepError, UsageError, ModelError, LaunchError
+        As `gpusim_des.sweep`, with the file and the line.
     """
-    document = _document(path)
+    text = _text(path)
+    document = _document(text, path)
     unknown = next((key for key in document if key not in KEYS), None)
     if unknown is not None:
         raise UsageError(
@@ -57,17 +61,47 @@ def read_sweep_file(path: Path) -> SweepFile:
     axes = {name: _axis(name, value, path) for name, value in document.items()}
     args = {name: _argument(name, value, path) for name, value in tables["args"].items()}
     parameters = {name: _axis(name, value, path) for name, value in tables["parameters"].items()}
-    return SweepFile(load_kernel(kernel, path.parent), axes, args, parameters)
-
-
-def _document(path: Path) -> dict[str, Any]:
+    loaded = load_kernel(kernel, path.parent)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        check_arguments(loaded, args)
+        return SweepFile(loaded, plan(axes, args, parameters))
+    except SimError as error:
+        raise type(error)(f"{path}{_line(text, str(error))}: {error}") from None
+
+
+_NAMED = re.compile(
+    r"(?:size of |arg |args\['|parameters\['|parameters: a GPU has no parameter '|.* has no argument ')?(\w+)"
+)
+"""What a message is about: its first word, or the one behind these."""
+
+
+def _line(text: str, message: str) -> str:
+    """Where in a file that is which a message is about, as far as it shows."""
+    named = _NAMED.match(message)
+    name = "gpu" if "GPU model" in message[:25] else named and named[1]
+    key = re.compile(rf"\s*[\"']?{name}[\"']?\s*=")
+    return next((f", line {number}" for number, line in enumerate(text.splitlines(), 1) if key.match(line)), "")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UsageError(f"there is no sweep file {path}") from None
     except IsADirectoryError:
         raise UsageError(f"{path}: this is a folder; name a sweep's file in it, FILE.toml") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a TOML file: {error}") from None
+
+
+def _document(text: str, path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text, parse_float=finite)
+    except UsageError as error:
+        number = str(error).partition(":")[0]
+        lines = (n for n, line in enumerate(text.splitlines(), 1) if number in line)
+        raise UsageError(f"{path}, line {next(lines)}: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path}: not a TOML file: {error}") from None
     except ValueError:  # Python's own limit
         raise UsageError(f"{path}: a whole number of thousands of digits: at most 64 bits are possible") from None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
+from gpusim_des.device import assumed_at_launch
 from gpusim_des.errors import KernelError
 from gpusim_des.results import Row, even
 from gpusim_des.whole_file import whole_file
@@ -85,10 +86,30 @@ class SweepTable:
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """The table as a JSON list of objects; with a path it is also written there, whole or not at all."""
-        return _written(json.dumps(list(self.rows), indent=1, ensure_ascii=False) + "\n", path)
+        return _written("".join(self.json_parts()), path)
+
+    def json_parts(self) -> Iterator[str]:
+        """The same text in parts, of which a large table has many; none needs the others' memory.
+
+        >>> print(*SweepTable(({"n": 1, "error": ""},), computed=1).json_parts(), sep="", end="")
+        [
+         {
+          "n": 1,
+          "error": ""
+         }
+        ]
+        """
+        # As `indent=1` writes it, which json does in Python: of ten thousand rows that takes a second.
+        yield "["
+        for number, row in enumerate(self.rows):
+            yield f"{',' * (number > 0)}\n {{\n  {_encodable(_AS_JSON(row)[1:-1])}\n }}"
+        yield "\n]\n"
 
     def __str__(self) -> str:
         return summary(self.rows)
+
+
+_AS_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",\n  ", ": ")).encode
 
 
 def _family(kind: type) -> set[str]:
@@ -105,9 +126,17 @@ COMPLAINTS = ("error", "mistakes")
 """Columns of the printed table where a row has any."""
 
 
-def summary(rows: tuple[Row, ...]) -> str:
-    """Readable table: what varies, time, occupancy, main stall and errors."""
-    shown = [*varying(rows), *SHOWN, *(name for name in COMPLAINTS if any(row.get(name) for row in rows))]
+def summary(rows: tuple[Row, ...], figure: str = "") -> str:
+    """Readable table: what varies, time, occupancy, main stall, another figure if one is named, and errors.
+
+    >>> rows = tuple({"n": n, "error": "", "seconds": 2e-6, "waves": n / 4} for n in (1, 2))
+    >>> print(summary(rows, "waves"))
+    n  seconds  achieved_occupancy  main_stall  waves
+    1  2e-06    -                   -           0.25
+    2  2e-06    -                   -           0.5
+    """
+    more = [name for name in COMPLAINTS if any(row.get(name) for row in rows)]
+    shown = list(dict.fromkeys([*varying(rows), *SHOWN, *([figure] if figure else []), *more]))
     cells = [[_cell(name, row.get(name)) for name in shown] for row in rows]
     widths = [max(len(name), *(len(line[k]) for line in cells)) for k, name in enumerate(shown)]
     lines = [shown, *cells]
@@ -151,17 +180,22 @@ def _cell(name: str, value: Any) -> str:
 
 
 def table_of(columns: list[dict[str, Any]], records: list[dict[str, Any]], computed: int) -> SweepTable:
-    """Join what was varied with what came out."""
-    rows: list[Row] = [
-        {**column, "error": record.get("error", ""), **(record.get("result") or {})}
-        for column, record in zip(columns, records, strict=True)
-    ]
+    """Join what was varied with what came out, and with what was assumed where it was not said."""
+    rows: list[Row] = []
+    for column, record in zip(columns, records, strict=True):
+        error, result = record.get("error", ""), record.get("result")
+        assumed = {"assumptions": "; ".join(assumed_at_launch(column["registers"]))} if result else {}
+        rows.append({**column, "error": error, **(result or {}), **assumed})
     return SweepTable(tuple(even(rows)), computed)
 
 
+def _encodable(text: str) -> str:
+    """The text of an exception may hold half a character, which no file takes; JSON writes it the same way."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def _written(text: str, path: str | PathLike[str] | None) -> str:
-    # The text of an exception may hold half a character, which no file takes; JSON writes it the same way.
-    text = text.encode("utf-8", "backslashreplace").decode()
+    text = _encodable(text)
     if path is not None:
         with whole_file(path) as draft:
             draft.write_text(text, encoding="utf-8", newline="")

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Generator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -43,6 +44,10 @@ class Outcome(NamedTuple):
     """What is to be said once of all configurations: that the kernel runs thread by thread."""
 
 
+Outcomes = Generator[tuple[int, Outcome], None, None]
+"""Numbers of tasks, and what became of them, as they end."""
+
+
 def run_task(kernel: KernelFunction, c: Configuration) -> Outcome:
     """Measure a configuration; whatever goes wrong is its outcome."""
     with warnings.catch_warnings(record=True) as caught:
@@ -68,7 +73,9 @@ def _outcome(kernel: KernelFunction, c: Configuration) -> Outcome:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the others go on
         return Outcome(None, f"{type(error).__name__}: {error}", took_s=time.perf_counter() - start)
     row = kernel_row(sim.kernels[0], launch.counters)
-    row.pop("name")
+    # What was assumed hangs on what was written, and equal configurations may be written differently: see the table.
+    for name in ("name", "assumptions"):
+        row.pop(name)
     # What was asked for stands in columns of these names, and is not always what was done.
     row["simulated_sms"] = row.pop("sms")
     row["played_engine"] = sim.engine

@@ -106,6 +106,10 @@ class KernelTiming:
     """Number of the kernel in the order of the launches; where the simulation was stopped, some may be missing."""
     sampled: SampledTime | None = None
     """The sample of blocks that was simulated, where it was not all of them: then the figures are estimates."""
+    grid: tuple[int, int, int] | None = None
+    """Blocks in x, y and z; ``None``: not known, in a file of an earlier version."""
+    block: tuple[int, int, int] | None = None
+    """Threads of a block in x, y and z; ``None`` as above."""
 
     @property
     def start_s(self) -> float:

@@ -200,6 +200,8 @@ class KernelRun:
             complete=self.done.triggered,
             assumptions=trace.assumptions,
             number=self.number,
+            grid=(*trace.config.grid,),
+            block=(*trace.config.block,),
         )
 
     def _active_cycles(self) -> int:

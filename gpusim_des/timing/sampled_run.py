@@ -116,7 +116,8 @@ class SampledRun(KernelRun):
     def timing(self) -> KernelTiming:
         """Return the record of the kernel, with what is estimated for the blocks that were not played."""
         if self._added is None:
-            return replace(super().timing(), blocks=self._whole.config.blocks, sampled=self._about(self.env.now))
+            config, sampled = self._whole.config, self._about(self.env.now)
+            return replace(super().timing(), blocks=config.blocks, grid=(*config.grid,), sampled=sampled)
         end_fs = min(self.env.now, self._played_end_fs + self._added_fs)
         passed = (end_fs - self._played_end_fs) / self._added_fs if self._added_fs else 1.0
         whole = copy(self)

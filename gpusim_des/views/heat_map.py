@@ -161,6 +161,18 @@ def _number(value: Any, scale: float) -> float:
     return float(value) * scale if isinstance(value, int | float) else float("nan")
 
 
+def _two_lines(label: str) -> str:
+    r"""A long label with its unit on a line of its own.
+
+    >>> _two_lines("theoretical occupancy (share of warp slots)")
+    'theoretical occupancy\n(share of warp slots)'
+    """
+    name, bracket, unit = label.rpartition(" (")
+    if not bracket or len(label) <= figure.LONGEST_NAME:
+        return figure.plain(label)
+    return f"{figure.plain(name)}\n{figure.plain(f'({unit}')}"
+
+
 def _draw(
     numbers: list[list[float]],
     columns: list[str],
@@ -183,7 +195,7 @@ def _draw(
     known = [v for line in numbers for v in line if not isnan(v)]
     if known:
         bar = ax.figure.colorbar(image, ax=ax)
-        bar.set_label(figure.plain(names[2]))
+        bar.set_label(_two_lines(names[2]))
     low, high = min(known, default=0.0), max(known, default=1.0)
     for row, line in enumerate(numbers):
         for column, number in enumerate(line):
@@ -204,7 +216,7 @@ def _draw(
     ax.set_yticks(range(len(lines)), [figure.plain(c) for c in lines])
     ax.tick_params(length=0)
     hatched = "\nhatched: no number; the row's error says why" if len(known) < len(lines) * len(columns) else ""
-    ax.set_xlabel(figure.plain(names[0]) + hatched)
-    ax.set_ylabel(figure.plain(names[1]))
+    ax.set_xlabel(_two_lines(names[0]) + hatched)
+    ax.set_ylabel(_two_lines(names[1]))
     ax.set_title(figure.plain(title))
     return ax
