@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpusim_des.analytic import roofs, waves
+from gpusim_des.check_result import check_result
 from gpusim_des.device import Device
 from gpusim_des.explanations import alone_s, ends_s, reach, waits
 from gpusim_des.functional.memory import DeviceArray
@@ -132,8 +133,7 @@ def run(chip: GPU, kernel: ThreadKernel, distribution: str, values: Values) -> t
     dev.forget_launches()
     bins = dev.to_device(np.zeros(BINS, np.int32))  # the copy leaves them in the L2
     launch = dev.launch(kernel, len(values) // (THREADS * VALUES), THREADS, a, bins, registers=REGISTERS)
-    if not (dev.to_host(bins) == np.bincount(values, minlength=BINS)).all():
-        raise AssertionError(f"{distribution}: results differ from NumPy's: this is a bug of the simulator")
+    check_result(dev.to_host(bins), np.bincount(values, minlength=BINS), distribution)
     return launch, bins, dev.simulate(detail="kernel").kernels[0]
 
 
