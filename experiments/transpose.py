@@ -10,7 +10,8 @@ It assumes that nothing is moved twice or merged, caches="off", that DRAM is as 
 both mixed, that addresses are spread over the channels, and that enough is under way to keep the busiest part busy.
 On a chip with next to no latencies and room in every queue, where other parts are far from busy, that is so: there a
 larger matrix takes longer by just that.
-With caches the naive kernels come closer: the L2 collects a sector from eight warps, and the L1 keeps what is read.
+With caches the naive kernels come closer: the L1 keeps what is read, and the L2 collects a sector from eight warps,
+though each part that is written takes its slice as long as several sectors that are read.
 
     gpusim-des experiment transpose --gpu h100-sxm --out out
 """

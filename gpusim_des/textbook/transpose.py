@@ -107,6 +107,8 @@ class TransposePoint:
     """What the blocks take one after the other in their slots, each as long as one that is alone."""
     stores_s: float
     """What the stores take through the store buffers, by Little's law."""
+    l2_s: float
+    """With caches: start and latency, and what slices of the L2 take; for a part of a sector as long as for several."""
     cached_s: float
     """Start and latency, and what the busiest part takes if DRAM only reads each element once; at least `latency_s`."""
 
@@ -115,7 +117,7 @@ class TransposePoint:
         """How far the explanation of another time than the formula's goes."""
         if self.kernel.seconds < self.formula_s:
             return reach(self.formula_s, self.cached_s if self.caches == "on" else self.formula_s)
-        return reach(self.formula_s, max(self.formula_s, self.latency_s, self.stores_s), QUEUES)
+        return reach(self.formula_s, max(self.formula_s, self.latency_s, self.stores_s, self.l2_s), QUEUES)
 
     @property
     def label(self) -> str:
@@ -144,6 +146,13 @@ def run(chip: GPU, name: str, n: int, caches: Caches) -> tuple[Launch, KernelTim
 def buffered(chip: GPU) -> float:
     """Bytes per second that full store buffers let through, by Little's law."""
     return chip.sms * chip.store_buffer_bytes * chip.sm_clock_hz / chip.dram_latency_cycles
+
+
+def l2_seconds(chip: GPU, name: str, n: int) -> float:
+    """What the slices of the L2 take: a sector that is read a service, written as many as the GPU says (rule M5)."""
+    loaded, stored, _ = VARIANTS[name][1]
+    services = loaded + stored * (chip.l2_partial_write_services if stored == 32 else chip.l2_write_services)
+    return n * n // 32 * services * 32 / chip.l2_bandwidth_bytes_per_s
 
 
 def alone_s(chip: GPU, name: str, n: int, caches: Caches) -> float:
@@ -205,6 +214,7 @@ def measure(chip: GPU, name: str, n: int, caches: Caches) -> TransposePoint:
         2 * 4 * n * n,
         latency_s,
         n * n * stored / buffered(chip),
+        once + l2_seconds(chip, name, n) if caches == "on" else 0.0,
         max(latency_s, once + 4 * n * n / roofs(chip).memory["DRAM"], once + elsewhere_s),
     )
 
@@ -213,7 +223,10 @@ def explanation(chip: GPU, p: TransposePoint) -> str:
     """Why the time is another one: what the caches kept from DRAM, or what kept the busiest part waiting."""
     if p.caches == "on":
         moved = (p.counted[0] + p.counted[1]) / 8 * p.useful_bytes
-        return f"the caches leave {p.kernel.dram_bytes / moved:.0%} of the sectors to DRAM: neighbours share the others"
+        left = f"the caches leave {p.kernel.dram_bytes / moved:.0%} of the sectors to DRAM: neighbours share the others"
+        if p.l2_s < p.formula_s:
+            return left
+        return f"{left}; slices of the L2 busy {p.kernel.l2_utilization:.0%} of the time, with parts of sectors"
     k = p.kernel
     if p.limiter == LOAD_STORE:
         elsewhere = sum(k.stalls[state] for state in ("long_scoreboard", "barrier", "no_instruction", "drain"))
