@@ -27,6 +27,8 @@ from gpusim_des.timing.simulate import Caches
 TILE, ROWS = 32, 8
 REGISTERS = 32
 QUEUES = 0.45  # of the time: blocks among others take longer than alone
+BUSY = 0.9
+"""Share of the time from which on the slices of the L2 are told of."""
 LOADED_BYTES = 16
 """Of a thread: four loads before its first store."""
 
@@ -110,7 +112,7 @@ class TransposePoint:
     l2_s: float
     """With caches: start and latency, and what slices of the L2 take; for a part of a sector as long as for several."""
     cached_s: float
-    """Start and latency, and what the busiest part takes if DRAM only reads each element once; at least `latency_s`."""
+    """Start and latency, and the busiest part if DRAM only reads each element once; at least `latency_s` and `l2_s`."""
 
     @property
     def reach(self) -> float:
@@ -149,9 +151,12 @@ def buffered(chip: GPU) -> float:
 
 
 def l2_seconds(chip: GPU, name: str, n: int) -> float:
-    """What the slices of the L2 take: a sector that is read a service, written as many as the GPU says (rule M5)."""
-    loaded, stored, _ = VARIANTS[name][1]
-    services = loaded + stored * (chip.l2_partial_write_services if stored == 32 else chip.l2_write_services)
+    """What the slices of the L2 take: a sector that is written takes as many services as the GPU says (rule M5).
+
+    One that is read takes one, and the L1 keeps it for those who read the rest.
+    """
+    _, stored, _ = VARIANTS[name][1]
+    services = 4 + stored * (chip.l2_partial_write_services if stored == 32 else chip.l2_write_services)
     return n * n // 32 * services * 32 / chip.l2_bandwidth_bytes_per_s
 
 
@@ -202,6 +207,7 @@ def measure(chip: GPU, name: str, n: int, caches: Caches) -> TransposePoint:
     elsewhere_s = max(seconds for part, seconds in limits.ceilings.items() if part != "DRAM")
     latency_s = waves(launch.config.blocks, timing.blocks_per_sm, chip.sms).count * alone_s(chip, name, n, caches)
     once = ends_s(chip)
+    l2_s = once + l2_seconds(chip, name, n) if caches == "on" else 0.0
     return TransposePoint(
         name,
         caches,
@@ -214,8 +220,8 @@ def measure(chip: GPU, name: str, n: int, caches: Caches) -> TransposePoint:
         2 * 4 * n * n,
         latency_s,
         n * n * stored / buffered(chip),
-        once + l2_seconds(chip, name, n) if caches == "on" else 0.0,
-        max(latency_s, once + 4 * n * n / roofs(chip).memory["DRAM"], once + elsewhere_s),
+        l2_s,
+        max(l2_s, latency_s, once + 4 * n * n / roofs(chip).memory["DRAM"], once + elsewhere_s),
     )
 
 
@@ -224,7 +230,7 @@ def explanation(chip: GPU, p: TransposePoint) -> str:
     if p.caches == "on":
         moved = (p.counted[0] + p.counted[1]) / 8 * p.useful_bytes
         left = f"the caches leave {p.kernel.dram_bytes / moved:.0%} of the sectors to DRAM: neighbours share the others"
-        if p.l2_s < p.formula_s:
+        if p.kernel.l2_utilization is None or p.kernel.l2_utilization < BUSY:
             return left
         return f"{left}; slices of the L2 busy {p.kernel.l2_utilization:.0%} of the time, with parts of sectors"
     k = p.kernel
