@@ -8,7 +8,8 @@ block.
 
 The formulas take the busiest part alone: operations on the busiest address of each sector, and sectors, in the L2 slice
 that has most of them; passes in the load/store units; bytes in DRAM. They assume that this part never waits for the
-others. On a chip with next to no latencies, where other parts are far from busy, twice the values take so much longer.
+others. On a chip with next to no latencies, where other parts are far from busy, twice the values take so much longer;
+its scheduler is greedy, for warps that take turns compute addresses all at once, while the load/store unit idles.
 The L2's slices are dealt out in turn here, so that one can say on paper which slice has a bin; real GPUs scramble them.
 
     gpusim-des experiment histogram --gpu h100-sxm --out out

@@ -9,9 +9,9 @@ The roof is a bound, and it takes for granted that nothing else is in the way. M
 and writes get less of the DRAM than reads; loads, addresses, loops and barriers take issue slots and load/store cycles.
 A roofline with a ceiling for every part of the chip is closer. What is left is waiting, most of it for global memory:
 for the first load, for tiles behind a barrier, and, in the longest polynomial, because the greedy scheduler lets the
-youngest warps fall behind, so that nobody hides the loads of the next ones. On a chip with next to no latencies and a
-scheduler that takes turns, where other parts are far from busy and DRAM is one channel, so that none has more to do
-than others, twice the work takes longer by what the roofline says.
+youngest warps fall behind, so that nobody hides the loads of the next ones. On a chip with next to no latencies, where
+other parts are far from busy and DRAM is one channel, so that none has more to do than others, twice the work takes
+longer by what the roofline says.
 
     gpusim-des experiment roofline --gpu h100-sxm --out out
 """

@@ -63,10 +63,10 @@ def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
     as many blocks, so that some are always ready. DRAM does not mind turning between reads and writes, and where it
     limits, it is one channel, for of several one may have more to do than the others.
 
-    The scheduler is greedy: warps that take turns do all the same at once, compute their addresses for instance, and
-    meanwhile the part that limits has nothing to do. Only where issue slots limit do they take turns: a slot is used
-    whoever issues, and nobody falls behind. Greedy warps let blocks end at different times, so that some of several SMs
-    get more of them than others: where a part of an SM limits, it is one SM.
+    Where issue slots or a pipe limit, warps take turns, so that none falls behind. Where a part of the memory does, the
+    scheduler is greedy: warps that take turns compute their addresses all at once, and meanwhile the memory idles.
+    Greedy warps let blocks end at different times, so that some of several SMs get more of them than others: where a
+    part of an SM limits, it is one SM.
 
     Parameters
     ----------
@@ -104,5 +104,5 @@ def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
             changed[f"{pipe}_lanes"] = max(1, lanes // 2)
         elif lanes and lanes < WARP_SIZE and limiting == part:
             changed[f"{pipe}_lanes"] = 2 * lanes
-    policy = "lrr" if part == "issue slots" else "gto"
+    policy = "gto" if outside or part == LOAD_STORE else "lrr"
     return without_waits(there.replace(**changed)).replace(title=chip.title, scheduler_policy=policy)
