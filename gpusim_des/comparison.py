@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html
 import io
 import json
 import math
@@ -15,6 +14,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from gpusim_des.page_text import page_text
 from gpusim_des.whole_file import whole_file
 
 Verdict = Literal["pass", "explained", "unexplained"]
@@ -118,13 +118,13 @@ class Comparison:
         head = ("", "formula", "simulated", "difference", "")
         lines = ["<table>"]
         for section in self.sections:
-            title = html.escape(_title(section.rows[0]))
+            title = page_text(_title(section.rows[0]))
             lines.append(f'<tr><th colspan="5" style="text-align:left">{title}</th></tr>')
             lines.append("<tr>" + "".join(f"<th>{h}</th>" for h in head) + "</tr>")
             for row in section.rows:
                 note = row.explanation if row.verdict == "explained" else row.verdict
                 cells = (row.label, *_numbers(row), note)
-                lines.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
+                lines.append("<tr>" + "".join(f"<td>{page_text(cell)}</td>" for cell in cells) + "</tr>")
         return "".join([*lines, "</table>"])
 
     def to_rows(self) -> list[dict[str, str | float]]:

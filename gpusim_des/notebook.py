@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
+
+from gpusim_des.page_text import page_text
 
 
 def facts_table(title: str, facts: Sequence[tuple[str, str]], notes: Sequence[str] = ()) -> str:
@@ -15,8 +16,8 @@ def facts_table(title: str, facts: Sequence[tuple[str, str]], notes: Sequence[st
     >>> "<b>a &lt; b</b>" in text, "<th>blocks</th><td>4</td>" in text, "<p>note</p>" in text
     (True, True, True)
     """
-    rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in facts)
-    return f"<div><b>{escape(title)}</b><table>{rows}</table>{paragraphs(notes)}</div>"
+    rows = "".join(f"<tr><th>{page_text(name)}</th><td>{page_text(value)}</td></tr>" for name, value in facts)
+    return f"<div><b>{page_text(title)}</b><table>{rows}</table>{paragraphs(notes)}</div>"
 
 
 def paragraphs(notes: Sequence[str]) -> str:
@@ -25,7 +26,7 @@ def paragraphs(notes: Sequence[str]) -> str:
     >>> paragraphs(["a < b"])
     '<p>a &lt; b</p>'
     """
-    return "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return "".join(f"<p>{page_text(note)}</p>" for note in notes)
 
 
 def rows_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -37,7 +38,7 @@ def rows_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     '<table><tr><th>a</th></tr><tr><td>&lt;</td></tr></table>'
     """
     lines = [
-        "".join(f"<th>{escape(head)}</th>" for head in heads),
-        *("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows),
+        "".join(f"<th>{page_text(head)}</th>" for head in heads),
+        *("".join(f"<td>{page_text(cell)}</td>" for cell in row) for row in rows),
     ]
     return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

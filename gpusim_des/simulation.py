@@ -179,22 +179,30 @@ class Simulation:
         table = rows_table(heads, rows) if rows else ""
         return facts_table(f"Simulation on {record.gpu_name}", facts) + table + paragraphs(notes)
 
-    def save_trace(self, path: str | PathLike[str]) -> None:
+    def save_trace(self, path: str | PathLike[str], *, max_events: int = 1_000_000) -> None:
         """Write a trace: a Chrome trace, which opens in Perfetto, speedscope and chrome://tracing.
 
-        Names that end in ``.pftrace`` or ``.perfetto-trace`` get Perfetto's own format (``gpusim-des[perfetto]``), in
-        which rows keep their order; a name ending in ``.gz`` is compressed. The file appears whole or not at all.
+        Names that end in ``.pftrace`` or ``.perfetto-trace`` get Perfetto's own format, in which rows keep their order;
+        a name ending in ``.gz`` is compressed. The file appears whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Name of the file.
+        max_events
+            Most slices and values of counters in it. If there are more, rows are left out for the whole run, the
+            finest first: warps of some SMs, then all warps, then blocks. The trace says which.
 
         Raises
         ------
-        UsageError
-            For Perfetto's format without the package ``perfetto``.
+        ValueError
+            If `max_events` is not positive.
         FileNotFoundError
             If the folder does not exist.
         """
         from gpusim_des.views import save_trace  # noqa: PLC0415 - views load only when something is drawn
 
-        save_trace(self, path)
+        save_trace(self, path, max_events=max_events)
 
     def save_html(self, path: str | PathLike[str]) -> None:
         """Write a report as one HTML file, which opens in any browser without a network.

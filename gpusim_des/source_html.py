@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from gpusim_des.page_text import isolated, page_text
+
 _STYLE = """
 .gpusim-source { border-collapse: collapse; font-family: ui-monospace, monospace; font-size: 13px; }
 .gpusim-source th { text-align: right; border-bottom: 1px solid #888; }
@@ -43,15 +45,15 @@ def html_lines(
     most = max(weights, default=0) or 1
     lines = [
         f'<style>{_STYLE}</style><table class="gpusim-source"><thead><tr>',
-        f"<th>{escape(heads[0])}</th><th></th>" + "<th></th>" * bool(bars),
-        *(f"<th>{escape(head)}</th>" for head in heads[1:]),
+        f"<th>{page_text(heads[0])}</th><th></th>" + "<th></th>" * bool(bars),
+        *(f"<th>{page_text(head)}</th>" for head in heads[1:]),
         "</tr></thead><tbody>",
     ]
     extra = [f"<td>{bar}</td>" for bar in bars] or [""] * len(texts)
     for cells, text, weight, bar in zip(rows, texts, weights, extra, strict=True):
-        number, *figures = (f"<td>{escape(cell)}</td>" for cell in cells)
+        number, *figures = (f"<td>{page_text(cell)}</td>" for cell in cells)
         shade = f' style="background: rgba(214, 69, 65, {0.5 * weight / most:.2f})"' if weight else ""
-        lines.append(f'<tr>{number}<td class="text"{shade}>{escape(text)}</td>{bar}{"".join(figures)}</tr>')
+        lines.append(f'<tr>{number}<td class="text"{shade}>{page_text(text)}</td>{bar}{"".join(figures)}</tr>')
     lines.append("</tbody></table>")
     return "\n".join(lines)
 
@@ -68,9 +70,9 @@ def html_page(title: str, body: str) -> str:
     return "\n".join(
         [
             "<!doctype html>",
-            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+            f'<html lang="en"><head><meta charset="utf-8"><title>{escape(isolated(title))}</title>',
             "<style>:root { color-scheme: light dark; } body { font-family: system-ui, sans-serif; margin: 1em; }",
-            f"</style></head><body><h1>{escape(title)}</h1>",
+            f"</style></head><body><h1>{page_text(title)}</h1>",
             body,
             "</body></html>",
         ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from gpusim_des.functional.counters import Counters
 from gpusim_des.functional.line_counts import LineCounts
 from gpusim_des.functional.source_text import SourceSpan, Texts, texts_of
 from gpusim_des.line_site import LineSite
+from gpusim_des.page_text import page_text
 from gpusim_des.source_html import html_lines, html_page
 from gpusim_des.timeline import WarpState
 
@@ -100,7 +100,7 @@ class SourceView:
         return html_lines(heads, texts, [row["text"] for row in self._rows], weights, bars)
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(self.title)}</p>{self.html_table()}"
+        return f"<p>{page_text(self.title)}</p>{self.html_table()}"
 
     def _place(self, row: Row) -> str:
         """Number of a line; with its file where that is not the kernel's."""

@@ -86,6 +86,8 @@ class HomeSlice:
         self.near_there: list[dict[int, int]] = [{}, {}]
         self.free = 0
         self.channel_free = 0
+        self.held, self.last_held = 0, -17
+        """Granules that wait for a batch, and how many requests had come when the last ones were added."""
         self.kinds: list[str] = []
         self.out_fs = (gpu.dram_latency_cycles - gpu.l2_latency_cycles) * gpu.sm_period_fs - gpu.granule_fs("read")
         self.to_fs = self.out_fs // 2
@@ -111,9 +113,12 @@ class HomeSlice:
         """Move the granules of some sectors; returns when the channel is through with them."""
         granule = self.gpu.dram_granule_bytes
         granules = len({s * 32 // granule for s in sectors})
-        mixed = any(k != kind for k in self.kinds[-16:])
-        self.kinds.append(kind)
         self.counts[kind] += granules * granule
+        return self._channel(kind, granules, now)
+
+    def _channel(self, kind: Literal["read", "write"], granules: int, now: int) -> int:
+        mixed = any(k != kind for k in self.kinds[-16:]) or (kind == "read" and len(self.kinds) - self.last_held <= 16)
+        self.kinds.append(kind)
         arrival = now + self.to_fs
         start = max(self.channel_free, arrival)
         self.channel_free = start + granules * self.gpu.granule_fs("mixed" if mixed else kind)
@@ -132,8 +137,19 @@ class HomeSlice:
         written = self.dirty & set(sectors_of(left))
         self.dirty -= written
         if written:
-            self._dram("write", written, now)
+            self._write_back(len({s * 32 // self.gpu.dram_granule_bytes for s in written}), now)
         return bool(written)
+
+    def _write_back(self, granules: int, now: int) -> None:
+        """Hold what leaves the L2 until there is a batch; reads that follow know of it either way."""
+        granule = self.gpu.dram_granule_bytes
+        self.counts["write"] += granules * granule
+        self.held += granules
+        self.last_held = len(self.kinds)
+        if self.held * granule < self.gpu.dram_write_batch_bytes // granule * granule:
+            return
+        self._channel("write", self.held, now)
+        self.held = 0
 
     def _read(self, line: int, sectors: set[int], now: int) -> tuple[int, bool]:
         """Read at home; returns when the sectors are there, and whether any of them was, or was on its way."""

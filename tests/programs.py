@@ -227,6 +227,7 @@ CACHES: dict[str, Sequence[Any]] = {
     "l2_size": ("512 B", "1 KiB", "256 KiB"),
     "dram_channels": (1, 2, 3),
     "store_buffer": ("128 B", "256 B", "4 KiB"),
+    "dram_write_batch": ("32 B", "96 B", "320 B"),
     "l2_write_services": (1, 2),
     "l2_partial_write_services": (2, 3, 5),
     "bulk_rate": (32, 128),

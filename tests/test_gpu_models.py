@@ -44,6 +44,7 @@ def test_a_lone_load_from_dram_takes_its_latency(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "sms", "clock", "bandwidth", "l2"),
     [
+        ("a40", 84, 1_740_000_000, 696_000_000_000, 6_291_456),
         ("h100-sxm", 132, 1_980_000_000, 3_352_300_000_000, 52_428_800),
         ("h100-pcie", 114, 1_755_000_000, 2_039_000_000_000, 52_428_800),
         ("h200-sxm", 132, 1_980_000_000, 4_800_000_000_000, 52_428_800),
@@ -61,7 +62,7 @@ def test_a_lone_load_from_dram_takes_its_latency(name: str) -> None:
         ("rtx-4090", 128, 2_520_000_000, 1_008_000_000_000, 75_497_472),
         ("rtx-3090", 82, 1_695_000_000, 936_000_000_000, 6_291_456),
         ("t4", 40, 1_590_000_000, 320_000_000_000, 4_194_304),
-        ("a40", "b200", 148, 1_965_000_000, 7_672_000_000_000, 132_644_864),
+        ("b200", 148, 1_965_000_000, 7_672_000_000_000, 132_644_864),
         ("k20c", 13, 706_000_000, 208_000_000_000, 1_310_720),
         ("c2050", 14, 1_150_000_000, 144_000_000_000, 786_432),
         ("c1060", 30, 1_296_000_000, 102_400_000_000, 1_024),
@@ -103,7 +104,7 @@ def test_h100_by_hand() -> None:
         ("t4", [2, 2, 16, 2, 8, 8, 1]),
         ("rtx-2080-ti", [2, 2, 16, 2, 8, 8, 1]),
         ("rtx-2070", [2, 2, 16, 2, 8, 8, 1]),
-        ("a40", "b200", [2, 1, 2, 2, 2, 8, 1]),
+        ("b200", [2, 1, 2, 2, 2, 8, 1]),
         ("k20c", [1, 1, 2, 1, 4, 4, 1]),
         ("c2050", [2, 2, 2, 2, 2, 8, 2]),
         ("c1060", [4, 4, 32, 4, 4, 16, 4]),
@@ -116,7 +117,7 @@ def test_issue_intervals(name: str, intervals: list[int]) -> None:
 
 def test_consumer_chips_and_fermi_share_fp64_units() -> None:
     shared = {name for name in SHIPPED if load_gpu(name).pipe("fp64").shared_by_sm}
-    assert shared == {"rtx-2070", "rtx-2080-ti", "rtx-3090", "rtx-4090", "rtx-a6000", "l40", "t4", "c2050"}
+    assert shared == {"rtx-2070", "rtx-2080-ti", "rtx-3090", "rtx-4090", "rtx-a6000", "a40", "l40", "t4", "c2050"}
 
 
 def test_what_the_host_side_of_old_chips_lacks() -> None:
@@ -138,7 +139,7 @@ def test_old_chips_hold_blocks_of_256_threads_by_their_warp_slots(name: str, blo
 
 def test_granules_of_gddr6_are_twice_as_large() -> None:
     """Measured on a T4, assumed for the others; GDDR6X and HBM have 32 bytes."""
-    gddr6 = {"t4", "rtx-2070", "rtx-2080-ti", "rtx-a6000", "l40"}
+    gddr6 = {"t4", "rtx-2070", "rtx-2080-ti", "rtx-a6000", "a40", "l40"}
     assert {name for name in SHIPPED if load_gpu(name).dram_granule_bytes == 64} == gddr6
     assert load_gpu("t4").granule_fs("read") == 3_764_706  # 64 B × 16 / 272 GB/s
 

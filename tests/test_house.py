@@ -15,6 +15,7 @@ FLOORS = {
     "spill": 0,
     "line_site": 0,
     "whole_file": 0,
+    "page_text": 0,
     "comparison": 0,
     "compare_points": 0,
     "check_result": 0,

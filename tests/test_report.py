@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 import gpusim_des as gs
 from gpusim_des.report.page import MOST_BYTES, report_page
 from gpusim_des.report.rows import Row, Span, rows
+from gpusim_des.report.stall_bars import fill
 from gpusim_des.report.thin import merged, thinned
 from gpusim_des.simulation import Simulation
 from gpusim_des.timeline import HostSpan, Operation, StateSpan, Timeline, WarpHistory, WarpState
-from gpusim_des.views.palette import STATE_STYLES, Style, kernel_color
+from gpusim_des.views.palette import HOST_STYLES, OPERATION_STYLES, STATE_STYLES, Style, kernel_color
 
 pytest_plugins = ["tests.timelines"]
 
@@ -258,6 +259,34 @@ def test_bars_are_exact() -> None:
     assert shown == sum(len(w.states) for w in sim.timeline.warps)
 
 
+def test_the_legend_of_the_timeline_tells_the_colours_that_are_in_it(three_waves: Timeline) -> None:
+    def legend(record: Timeline) -> list[tuple[str, str, str]]:
+        page = report_page(Simulation(record, "simpy"))
+        found = re.search(r'<div class="legend" id="colors">(.*?)</div>', page)
+        if found is None:
+            return []
+        assert page.index('id="tools"') < found.start() < page.index("<canvas")
+        return re.findall(r'<b>(.*?)</b>|<i style="(.*?)"></i>(.*?)</span>', found[1])
+
+    states = (WarpState.SELECTED, WarpState.DRAIN, WarpState.LONG_SCOREBOARD, WarpState.NO_INSTRUCTION)
+    warps = [("warps", "", ""), *(("", fill(STATE_STYLES[state]), state.suffix) for state in states)]
+    assert legend(three_waves) == warps
+    copies = (
+        Operation(0, "h2d", "h2d a", 1, 0, 0, 8 * PERIOD_FS, 4096, "copy engine 0"),
+        Operation(1, "memset", "memset a", 1, 0, 8 * PERIOD_FS, 9 * PERIOD_FS, 4096, "HBM"),
+    )
+    calls = (HostSpan("launch add", 0, 4 * PERIOD_FS), HostSpan("synchronize", 4 * PERIOD_FS, 9 * PERIOD_FS, True))
+    host = [("host", "", ""), ("", "background:#4d4d4d", "call or work"), ("", fill(HOST_STYLES["waits"]), "blocked")]
+    streams = [
+        ("streams, copy engines", "", ""),
+        ("", "background:#0072b2", "copy to device"),
+        ("", fill(OPERATION_STYLES["memset"]), "memset"),
+    ]
+    assert legend(replace(three_waves, host=calls, operations=copies)) == host + streams + warps
+    assert legend(replace(three_waves, warps=(), host=calls[:1])) == host[:2]
+    assert legend(replace(three_waves, warps=())) == []  # kernels and blocks have colours of their own
+
+
 @pytest.mark.parametrize("detail", ["kernel", "sm"])
 def test_less_detail_has_fewer_rows(detail: Literal["kernel", "sm"]) -> None:
     levels = {row["level"] for row in bars_of(report_page(small_run(detail)))["rows"]}
@@ -286,7 +315,8 @@ def test_names_cannot_break_the_page(three_waves: Timeline, tmp_path: Path) -> N
     sim = Simulation(record, "simpy")
     sim.save_html(tmp_path / "run.html")
     page = (tmp_path / "run.html").read_text(encoding="utf-8")
-    reader, normal = Reader(page), Reader(report_page(Simulation(three_waves, "simpy")))
+    harmless = replace(three_waves, host=(HostSpan("launch", 0, 5),))
+    reader, normal = Reader(page), Reader(report_page(Simulation(harmless, "simpy")))
     assert reader.tags == normal.tags
     assert f"{HOSTILE} on {HOSTILE}" in reader.text
     assert spans_in(bars_of(page), "host thread") == [(0, 5, HOSTILE + "\ud800", "")]

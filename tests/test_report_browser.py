@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ from gpusim_des.simulation import Simulation
 from gpusim_des.timeline import HostSpan, Operation, Timeline
 from gpusim_des.views.palette import OPERATION_STYLES
 from tests.browser import Opened, headless
+from tests.test_perfetto_trace import run
 
 pytest_plugins = ["tests.timelines"]
 pytestmark = pytest.mark.browser
@@ -21,6 +23,22 @@ pytestmark = pytest.mark.browser
 CYCLE = 500_000
 
 NAME = "</script><img src=x onerror=alert(1)> é"
+
+
+WORDS = """selector => [...document.querySelectorAll(selector)].flatMap(element => {
+    const found = [], walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT)
+    let before = null
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) for (const word of node.data.matchAll(/\\S+/g)) {
+        const range = document.createRange()
+        range.setStart(node, word.index)
+        range.setEnd(node, word.index + word[0].length)
+        const at = range.getBoundingClientRect()
+        found.push([word[0], !before || at.left > before.left || at.top > before.bottom - 4])
+        before = at
+    }
+    return found
+})"""
+"""The words of some elements, and whether each stands where it belongs."""
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +122,57 @@ def test_bars_are_where_they_belong_in_their_colours(browser: Any, saved: Path) 
     assert report.color(0.08, row(8) + 6) != "#0072b2"
     shades = [report.color(share, row(10) + 6) for share in (0.3, 0.6, 0.9)]
     assert shades == ["#0072b2", "#8fc1dd", "#0072b2"]
+
+
+def test_the_legend_has_the_colours_of_the_bars(browser: Any, saved: Path) -> None:
+    report = Report(browser, saved)
+    entries = report.page.locator("#colors > *")
+    assert entries.all_inner_texts() == [
+        *("host", "call or work", "streams, copy engines", "copy to device"),
+        *("warps", "selected", "drain", "long_scoreboard", "no_instruction"),
+    ]
+    boxes = [entry.bounding_box() for entry in entries.all()]
+    assert len({box["y"] + box["height"] / 2 for box in boxes}) == 1
+    assert boxes[0]["y"] + boxes[0]["height"] <= report.canvas.bounding_box()["y"]
+
+    def color(name: str) -> str:
+        said = entries.filter(has_text=name).locator("i").evaluate("e => getComputedStyle(e).backgroundColor")
+        return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", said))
+
+    # The first warp waits for its load in cycles 15 to 34, then drains up to cycle 40.
+    assert [report.color(share, 26 + 200 + 4) for share in (0.3, 0.37)] == [color("long_scoreboard"), color("drain")]
+    assert report.color(0.5, row(2) + 6) == color("call or work")
+    assert report.color(0.07, row(4) + 6) == color("copy to device")
+
+
+def test_names_from_right_to_left_turn_nothing_around(browser: Any, tmp_path: Path) -> None:
+    """Every word of the page stands right of the one before it, or on another line."""
+    hebrew, turning = "\u05e7\u05e8\u05e0\u05dc", "\u202eturn"
+    sim = run()
+    record = sim.timeline
+    kernels = (replace(record.kernels[0], name=hebrew), replace(record.kernels[1], name=turning))
+    named = {"reverse": hebrew, "h2d d1": f"h2d {hebrew}"}
+    operations = tuple(
+        replace(o, name=named.get(o.name, o.name), waited_for=named.get(o.waited_for, o.waited_for))
+        for o in record.operations
+    )
+    Simulation(replace(record, kernels=kernels, operations=operations), "simpy").save_html(tmp_path / "run.html")
+    report = Report(browser, tmp_path / "run.html")
+    assert report.page.title() == f"\u2068{hebrew}\u2069, [U+202E]turn on {record.gpu_name}"
+    report.page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true })")
+    places = report.page.evaluate(WORDS, "h1, p, li, summary, td, th, .bars > :nth-child(odd)")
+    # Over the blocks and warps of both kernels; texts of warps begin with the kernel's name.
+    report.page.click("#open")
+    report.settle()
+    tips = []
+    for number, name in enumerate((hebrew, "turn")):
+        moment = next(w.start_cycle for w in record.warps if w.kernel == number) * record.sm_period_fs / record.end_fs
+        shown = (report.hover(moment + 0.001, row(line)) for line in range(1, report.lines + 1))
+        of_warps = [report.page.evaluate(WORDS, "#tip > *") for text in shown if name in text and "warp" in text]
+        assert of_warps
+        tips += of_warps
+    assert sum(hebrew in word for words in [places, *tips] for word, _ in words) > 10
+    assert [word for words in [places, *tips] for word, in_order in words if not in_order] == []
 
 
 def test_hovering_tells_what_a_bar_is(browser: Any, saved: Path) -> None:

@@ -230,6 +230,24 @@ def test_a_write_waits_for_the_dirty_line_that_it_drives_out() -> None:
     assert counted(timeline) == (0, 0, 0, 0, 0, 32)
 
 
+def test_dirty_lines_wait_until_they_are_a_batch() -> None:
+    """M6: line 0 leaves and waits for line 1, which is at the channel at 102.25: both are written until 106.25."""
+    pairs = ONE_LINE.replace(dram_write_batch="64 B")
+    one, two = ([store([4 * line]) for line in lines] for lines in ((0, 1), (0, 1, 8)))
+    held, written = (run_cached(pairs, [program]).kernels[0] for program in (one, two))
+    assert (held.end_fs, held.dram_write_bytes) == (52_250_000, 32)
+    assert (written.end_fs, written.dram_write_bytes) == (106_250_000, 64)
+
+
+def test_a_read_waits_for_the_batch_before_it() -> None:
+    """M6: the read is at the channel at 102.75, with the third line that leaves: three granules, or one that waits for
+    two, are written until 108.75 or 107.25, the read is through 2 later, and in the SM 98.25 behind that.
+    """
+    threes = ONE_LINE.replace(dram_write_batch="96 B")
+    program = [*(store([4 * line]) for line in (0, 1, 8)), load([1])]
+    assert [issues(run_cached(gpu, [program]))[-1][-1] for gpu in (threes, ONE_LINE)] == [209, 208]
+
+
 def test_all_dirty_sectors_of_a_line_are_written_back() -> None:
     """M5: stores to two sectors of a line are one write of 64 bytes; sectors that were read are not written."""
     program = [load([2, 3]), store([0], 0), store([1]), store([4])]

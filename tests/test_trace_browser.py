@@ -38,6 +38,9 @@ QUERIES = {
     "longest": "select max(ts + dur) - min(ts) n from slice",
     "counters": "select count(*) n from counter",
     "flows": "select count(*) n from flow",
+    "names": "select count(distinct name) n from slice",
+    "categories": "select count(distinct category) n from slice",
+    "notes": "select count(*) n from args join slice using (arg_set_id) where key like 'debug.%' or key like 'args.%'",
     "nested": "select count(*) n from slice where depth > 0",
     "lost": "select coalesce(sum(value), 0) n from stats where severity in ('error', 'data_loss')",
 }
@@ -94,6 +97,19 @@ def served(page: Path) -> Iterator[str]:
         server.shutdown()
 
 
+def asked(browser: Any, perfetto: str, trace: Path) -> dict[str, int]:
+    """What Perfetto answers to the queries about a trace."""
+    Handler.trace = trace
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, service_workers="block")
+    page = context.new_page()
+    page.route(lambda url: not url.startswith((perfetto, "blob:", "data:")), lambda route: route.abort())
+    page.goto(perfetto)
+    page.wait_for_function("window.app && window.app.trace && !window.app.isLoadingTrace", timeout=60_000)
+    seen: dict[str, int] = page.evaluate(QUERY, QUERIES)
+    context.close()
+    return seen
+
+
 @pytest.mark.parametrize(
     ("name", "gpu"),
     [
@@ -106,28 +122,43 @@ def test_perfetto_loses_nothing(browser: Any, perfetto: str, tmp_path: Path, nam
     """Of real chips, states of warps last less than a nanosecond."""
     sim = run(gs.load_gpu(gpu).slice(sms=2))
     sim.save_trace(tmp_path / name)
-    Handler.trace = tmp_path / name
-    context = browser.new_context(viewport={"width": 1400, "height": 900}, service_workers="block")
-    page = context.new_page()
-    page.route(lambda url: not url.startswith((perfetto, "blob:", "data:")), lambda route: route.abort())
-    page.goto(perfetto)
-    page.wait_for_function("window.app && window.app.trace && !window.app.isLoadingTrace", timeout=60_000)
-    seen = page.evaluate(QUERY, QUERIES)
-    context.close()
-
+    seen = asked(browser, perfetto, tmp_path / name)
     events = chrome_trace(sim)["traceEvents"]
     kinds = Counter(e["ph"] for e in events)
     slices = [e for e in events if e["ph"] == "X"]
     last = max(round((e["ts"] + e["dur"]) * 1000) for e in slices)
     assert kinds["s"] == kinds["f"] > 2
+    apart = ".json" in name  # lists: in Perfetto's format they are texts
     assert seen == {
         "slices": kinds["X"],
         "longest": pytest.approx(last - min(round(e["ts"] * 1000) for e in slices), abs=2),
         "counters": kinds["C"],
         "flows": kinds["s"],
+        "names": len({e["name"] for e in slices}),
+        "categories": len({e["cat"] for e in slices}),
+        "notes": sum(len(v) if isinstance(v, list) and apart else 1 for e in slices for v in e["args"].values()),
         "nested": 0,
         "lost": 0,
     }
+
+
+@pytest.mark.parametrize("name", ["trace.json", "trace.pftrace"])
+def test_perfetto_loses_nothing_of_a_cut_trace_and_shows_all_of_the_time(
+    browser: Any, perfetto: str, tmp_path: Path, name: str
+) -> None:
+    sim = run()
+    most = Counter(e["ph"] in "XC" for e in chrome_trace(sim)["traceEvents"])[True] * 2 // 3
+    sim.save_trace(tmp_path / name, max_events=most)
+    seen = asked(browser, perfetto, tmp_path / name)
+    events = chrome_trace(sim, max_events=most)["traceEvents"]
+    kinds = Counter(e["ph"] for e in events)
+    assert seen["slices"] == kinds["X"] + kinds["i"]  # with the notice
+    assert (seen["counters"], seen["flows"], seen["nested"], seen["lost"]) == (kinds["C"], kinds["s"], 0, 0)
+    assert most // 2 < kinds["X"] + kinds["C"] <= most
+    assert kinds["i"] == 1
+    slices = [e for e in chrome_trace(sim)["traceEvents"] if e["ph"] == "X"]
+    whole = max(e["ts"] + e["dur"] for e in slices) - min(e["ts"] for e in slices)
+    assert seen["longest"] == pytest.approx(1000 * whole, abs=2)
 
 
 @pytest.mark.parametrize("gpu", ["tiny", "t4", "h100-sxm"])

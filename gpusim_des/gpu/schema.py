@@ -165,6 +165,7 @@ KEYS: tuple[Key, ...] = (
     _size("memory", "channel_interleave", "channel_interleave_bytes", minimum=256),
     Key("memory", "channel_hash", "channel_hash", "choice", choices=CHANNEL_HASHES),
     _size("memory", "dram_granule", "dram_granule_bytes"),
+    _size("memory", "dram_write_batch", "dram_write_batch_bytes", most=1 << 24),
     _ratio("memory", "dram_efficiency_read"),
     _ratio("memory", "dram_efficiency_write"),
     _ratio("memory", "dram_efficiency_mixed"),

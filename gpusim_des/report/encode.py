@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from math import gcd
 from typing import Any
 
+from gpusim_des.page_text import isolated
 from gpusim_des.report.rows import Row, Span
 
 
@@ -45,8 +46,8 @@ def encoded(rows: Sequence[tuple[Row, Sequence[Span]]], *, end_fs: int, period_f
         befores = [0, *ends[:-1]]
         found.append(
             {
-                "group": row.group,
-                "name": row.name,
+                "group": isolated(row.group),
+                "name": isolated(row.name),
                 "level": row.level,
                 "unit": unit,
                 "gap": [(start - before) // unit for start, before in zip(starts, befores, strict=True)],
@@ -57,6 +58,7 @@ def encoded(rows: Sequence[tuple[Row, Sequence[Span]]], *, end_fs: int, period_f
                 "detail": [texts.place(s.detail) for s in spans],
             }
         )
-    page = {"end": end_fs, "period": period_fs, "texts": texts.values(), "styles": styles.values(), "rows": found}
+    said = [isolated(text) for text in texts.values()]
+    page = {"end": end_fs, "period": period_fs, "texts": said, "styles": styles.values(), "rows": found}
     text = json.dumps(page, separators=(",", ":"), allow_nan=False)  # ASCII: no name can break the page's encoding
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -8,6 +8,8 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from gpusim_des.advice.advice import plural
+from gpusim_des.page_text import isolated, page_text
+from gpusim_des.report.colors import color_legend
 from gpusim_des.report.encode import encoded
 from gpusim_des.report.rows import rows
 from gpusim_des.report.sections import kernel_table, metric_section, source_section, stall_section, text_list
@@ -31,8 +33,10 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 _TOOLS = """<div id="tools"><button id="in">zoom in</button><button id="out">zoom out</button>
 <button id="fit">all</button><button id="open">open all rows</button><button id="close">close all rows</button>
 <span id="shown"></span><span class="soft">Ctrl + wheel zooms, drag moves, a double click zooms to a bar,
-a click on a group opens or closes it; keys w s a d, 0</span></div>
-<div id="timeline"><canvas tabindex="0" role="img" aria-label="Timeline of the run"></canvas><div></div></div>
+a click on a group opens or closes it; keys w s a d, 0</span></div>"""
+
+_TIMELINE = """<div id="timeline"><canvas tabindex="0" role="img" aria-label="Timeline of the run"></canvas>
+<div></div></div>
 <div id="tip" role="tooltip"></div>"""
 
 
@@ -72,36 +76,37 @@ def report_page(sim: Simulation, *, most_spans: int = MOST_SPANS, most_rows: int
             f"most_spans = {most_spans}, most_rows = {most_rows}: pass at least one row and two bars for each"
         )
     record = sim.timeline
-    shown, spans, notices = _timeline(record, most_spans, most_rows)
+    legend, spans, notices = _timeline(record, most_spans, most_rows)
+    drawn = f"{_TOOLS}{legend}{_TIMELINE}" if spans else "<p>Nothing ran.</p>"
     if not record.complete:
         notices.insert(0, "The simulation was stopped: this is what had happened until then.")
     title = f"{_names(sim.kernels)} on {record.gpu_name}"
     parts = [
         "<!doctype html>",
-        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
+        f'<html lang="en"><head><meta charset="utf-8"><title>{escape(isolated(title))}</title>',
         '<meta name="viewport" content="width=device-width">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         f"<style>{_text('report.css')}</style></head><body>",
-        f"<h1><bdi>{escape(_names(sim.kernels))}</bdi> on {escape(record.gpu_name)}</h1><p>{_summary(sim)}</p>",
-        *(f'<p class="notice">{escape(notice)}</p>' for notice in notices),
+        f"<h1>{page_text(title)}</h1><p>{_summary(sim)}</p>",
+        *(f'<p class="notice">{page_text(notice)}</p>' for notice in notices),
     ]
-    sections = [("Timeline", _TOOLS if shown else "<p>Nothing ran.</p>"), *_about_kernels(sim)]
+    sections = [("Timeline", drawn), *_about_kernels(sim)]
     for heading, body in sections:
         parts.append(f"<section><h2>{heading}</h2>{body}</section>")
-    if shown:
+    if spans:
         parts.append(f'<script type="application/json" id="spans">{spans}</script>')
         parts.append(f"<script>{_text('timeline.js')}</script>")
     return "\n".join([*parts, "</body></html>"])
 
 
-def _timeline(record: Timeline, most_spans: int, most_rows: int) -> tuple[bool, str, list[str]]:
-    """Whether there are bars, the bars as JSON, and notices; names that differ in every bar leave room for fewer."""
+def _timeline(record: Timeline, most_spans: int, most_rows: int) -> tuple[str, str, list[str]]:
+    """Legend, bars as JSON (empty if there are none), and notices; names that differ in every bar leave less room."""
     all_rows = rows(record)
     while True:
         shown, notices = thinned(all_rows, most_spans, most_rows)
         text = encoded(shown, end_fs=record.end_fs, period_fs=record.sm_period_fs)
         if len(text) <= MOST_BYTES or most_spans < 4 * most_rows:
-            return bool(shown), text, notices
+            return color_legend(shown), text if shown else "", notices
         most_spans //= 2
 
 
@@ -123,7 +128,7 @@ def _about_kernels(sim: Simulation) -> list[tuple[str, str]]:
         texts = []
         for place, number in enumerate(detailed):
             k = sim.kernels[number]
-            head = f"{escape(k.name)}, {duration(k.seconds)}"
+            head = f"{page_text(k.name)}, {duration(k.seconds)}"
             opened = " open" if not place else ""
             texts.append(f"<details{opened}><summary>{head}</summary>{section(sim, number)}</details>")
         found.append((heading, note + "".join(texts)))
@@ -163,7 +168,7 @@ def _summary(sim: Simulation) -> str:
         f"{plural(record.sms, 'SM')} at {FS_PER_S / record.sm_period_fs / 1e9:.4g} GHz",
         f"engine {sim.engine}",
     ]
-    return escape(" · ".join(said))
+    return page_text(" · ".join(said))
 
 
 def _text(name: str) -> str:

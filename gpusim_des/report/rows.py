@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from gpusim_des.timeline import BlockSpan, HostSpan, KernelTiming, Operation, Timeline, WarpHistory
+from gpusim_des.timeline import BlockSpan, HostSpan, KernelTiming, Operation, Timeline, WarpHistory, WarpState
 from gpusim_des.units import size
-from gpusim_des.views.chrome_trace import issued_states
 from gpusim_des.views.lanes import lanes
 from gpusim_des.views.palette import HOST_STYLES, OPERATION_STYLES, STATE_STYLES, Style, kernel_color
 
@@ -178,7 +177,19 @@ def _warp_spans(timeline: Timeline, lane: Sequence[_Warp]) -> Iterator[Span]:
         w = warp.history
         owner = f"{timeline.kernels[w.kernel].name}, block {w.block}, warp {w.warp}"
         causes = iter(w.states)
-        for start, end, state, ops in issued_states(w):
+        for start, end, state, ops in _issued_states(w):
             cause = next(causes).cause
             detail = ", ".join(ops) if ops else f"until {cause.what.replace('_', ' ')}" if cause else ""
             yield Span(start * period, end * period, STATE_STYLES[state], state.suffix, owner, detail)
+
+
+def _issued_states(warp: WarpHistory) -> Iterator[tuple[int, int, WarpState, list[str]]]:
+    """Start, end and state of each span of a warp, and the instructions issued in it."""
+    issues = iter(sorted(warp.issues, key=lambda i: i.cycle))
+    issue = next(issues, None)
+    for span in warp.states:
+        ops = []
+        while issue is not None and issue.cycle < span.end_cycle:
+            ops.append(issue.op)
+            issue = next(issues, None)
+        yield span.start_cycle, span.end_cycle, span.state, ops

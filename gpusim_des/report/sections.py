@@ -6,9 +6,9 @@ All names are escaped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
+from gpusim_des.page_text import page_text
 from gpusim_des.report.stall_bars import legend, stack
 from gpusim_des.source_view import SourceView
 from gpusim_des.timeline import KernelTiming
@@ -25,9 +25,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], kinds: Sequence[s
     True
     """
     marks = [f' class="{kind}"' if kind else "" for kind in kinds]
-    head = "".join(f"<th{mark}>{escape(text)}</th>" for text, mark in zip(heads, marks, strict=True))
+    head = "".join(f"<th{mark}>{page_text(text)}</th>" for text, mark in zip(heads, marks, strict=True))
     body = (
-        "<tr>" + "".join(f"<td{mark}>{escape(text)}</td>" for text, mark in zip(row, marks, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td{mark}>{page_text(text)}</td>" for text, mark in zip(row, marks, strict=True)) + "</tr>"
         for row in rows
     )
     return f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
@@ -68,7 +68,8 @@ def _left_out(count: int, what: str) -> str:
 def stall_section(kernels: Sequence[KernelTiming]) -> str:
     """Return a bar for each kernel: how its resident warp-cycles divide into issuing and the reasons for waiting."""
     bars = [
-        f"<div>{escape(k.name)}</div>{stack(k.stalls, max(1, k.resident_warp_cycles))}" for k in kernels[:MOST_LISTED]
+        f"<div>{page_text(k.name)}</div>{stack(k.stalls, max(1, k.resident_warp_cycles))}"
+        for k in kernels[:MOST_LISTED]
     ]
     return f'<div class="bars">{"".join(bars)}</div>{legend(k.stalls for k in kernels)}'
 
@@ -80,7 +81,7 @@ def source_section(kernel: KernelTiming, view: SourceView) -> str:
     def bar(row: dict[str, Any]) -> str:
         return stack(row.get("stalls", {}), most, small=True)
 
-    title = f"<p>{escape(view.title)}</p>"
+    title = f"<p>{page_text(view.title)}</p>"
     return f'{title}<div class="scroll">{view.html_table(bar)}</div>{legend([kernel.stalls])}'
 
 
@@ -96,5 +97,5 @@ def text_list(lines: Sequence[str]) -> str:
     >>> text_list(["a < b"])
     '<ul><li>a &lt; b</li></ul>'
     """
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines[:MOST_LISTED])
+    items = "".join(f"<li>{page_text(line)}</li>" for line in lines[:MOST_LISTED])
     return f"<ul>{items}</ul>" + _left_out(len(lines), "lines")

@@ -52,9 +52,14 @@ def stack(stalls: Mapping[str, int], whole: int, *, small: bool = False) -> str:
 def legend(stalls: Iterable[Mapping[str, int]]) -> str:
     """Return the names and colours of the states that occur in any of them."""
     found = {state for each in stalls for state, cycles in each.items() if cycles}
-    entries = [
-        f'<span><i style="{fill(STATE_STYLES[state])}"></i>{state.suffix}</span>'
-        for state in WarpState
-        if state.suffix in found
-    ]
+    entries = [swatch(STATE_STYLES[state], state.suffix) for state in WarpState if state.suffix in found]
     return f'<div class="legend">{"".join(entries)}</div>'
+
+
+def swatch(style: Style, name: str) -> str:
+    """Return an entry of a legend: a small area of this style, and what it means.
+
+    >>> swatch(Style("#0a2540"), "selected")
+    '<span><i style="background:#0a2540"></i>selected</span>'
+    """
+    return f'<span><i style="{fill(style)}"></i>{name}</span>'

@@ -19,7 +19,7 @@ STREAMED_L2_BYTES = 16 * 1024
 It is soon full of what was written, as the chip's is for most of a run that goes on for milliseconds.
 """
 
-STREAMED_BYTES = 3 * STREAMED_L2_BYTES
+STREAMED_BYTES = 10 * STREAMED_L2_BYTES
 """What an SM writes before the steady state is taken for granted."""
 
 

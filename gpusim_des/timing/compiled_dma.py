@@ -31,6 +31,7 @@ class WordsPort:
         gpu.words[self._request + T_LINES] = self._request + at.REQUEST_WORDS
         gpu.words[self._request + at.T_RUN] = self._count
         gpu.words[self._request + at.T_SECTORS] = SECTORS_PER_LINE
+        gpu.words[self._request + at.T_GRANULES] = SECTORS_PER_LINE << at.PASSES_BITS
         gpu.words[self._request + at.T_LINE_COUNT] = 1
 
     def lines(

@@ -49,6 +49,7 @@ UNITS = PIPES + 2
     L2_SECTOR_FS,
     L2_WRITE_FS,
     L2_PART_FS,
+    WRITE_BATCH,
     ATOMIC_FS,
     FAR_FS,
     TO_DRAM_FS,
@@ -88,7 +89,7 @@ UNITS = PIPES + 2
     UNTIL_PLACE,
     CUT,
     FREE_LISTS,
-) = range(61)
+) = range(62)
 """FREE_LISTS and the words behind it: the first free stretch of every length."""
 
 LONG = 10
@@ -335,7 +336,8 @@ Z_ATOMIC = SERVER_WORDS
 Z_CHANNEL = 2 * SERVER_WORDS
 Z_HOME = 3 * SERVER_WORDS
 Z_NEAR = Z_HOME + 1
-SLICE_WORDS = Z_NEAR + 2
+Z_HELD = Z_NEAR + 2
+SLICE_WORDS = Z_HELD + 1
 
 # Events ---------------------------------------------------------------------------------------------------------------
 

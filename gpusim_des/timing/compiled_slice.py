@@ -43,6 +43,7 @@ from gpusim_des.timing.compiled_layout import (
     V_LAST_WRITE,
     V_SERVED,
     V_STRETCHES,
+    WRITE_BATCH,
     WRITE_FS,
     X_DIRTY,
     X_FILLS,
@@ -50,6 +51,7 @@ from gpusim_des.timing.compiled_layout import (
     X_VALID,
     Z_ATOMIC,
     Z_CHANNEL,
+    Z_HELD,
     Z_HOME,
     Z_NEAR,
     Z_SERVER,
@@ -126,6 +128,17 @@ def _granules(m: Words, mask: int) -> int:
 
 
 @compiled
+def _write_back(m: Words, z: int, arrival: int, granules: int) -> None:
+    """Accept what leaves the L2; it waits for others, and a whole batch is written at once."""
+    m[z + Z_CHANNEL + V_LAST_WRITE] = m[z + Z_CHANNEL + V_SERVED]
+    m[z + Z_HELD] += granules
+    if m[z + Z_HELD] >= m[WRITE_BATCH]:
+        held = m[z + Z_HELD]
+        m[z + Z_HELD] = 0
+        channel_write(m, z + Z_CHANNEL, arrival, held)
+
+
+@compiled
 def _allocate_line(m: Words, z: int, number: int, leaves: int, run: int) -> int:
     """Make room at home; a dirty line that has to leave is written to DRAM."""
     home = m[z + Z_HOME]
@@ -136,7 +149,7 @@ def _allocate_line(m: Words, z: int, number: int, leaves: int, run: int) -> int:
         if m[old + X_DIRTY]:
             granules = _granules(m, m[old + X_DIRTY])
             m[run + R_WRITTEN] += granules
-            channel_write(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules)
+            _write_back(m, z, leaves + m[TO_DRAM_FS], granules)
         discard(m, old, False)
     return enter(m, home, number)
 

@@ -117,6 +117,7 @@ class GpuWords:
             at.L2_SECTOR_FS: gpu.l2_sector_fs,
             at.L2_WRITE_FS: gpu.l2_sector_fs * gpu.l2_write_services,
             at.L2_PART_FS: gpu.l2_sector_fs * (gpu.l2_partial_write_services - gpu.l2_write_services),
+            at.WRITE_BATCH: gpu.dram_write_batch_granules,
             at.ATOMIC_FS: gpu.atomic_interval_cycles * gpu.sm_period_fs,
             at.FAR_FS: gpu.l2_far_extra_fs,
             at.TO_DRAM_FS: gpu.dram_extra_fs // 2,

@@ -60,7 +60,7 @@ class SlicePort:
     ) -> None:
         """Read or write whole lines in the slices of their channels."""
         for line, channel in zip(lines.tolist(), channels.tolist(), strict=True):
-            packet = Packet(channel, SECTORS_PER_LINE, SECTORS_PER_LINE, ((line, WHOLE_LINE),), 0)
+            packet = Packet(channel, SECTORS_PER_LINE, SECTORS_PER_LINE, ((line, WHOLE_LINE),), SECTORS_PER_LINE)
             if writes:
                 self._slices[channel].write(now_fs, packet, 0, count)
             else:

@@ -158,7 +158,7 @@ class Slice:
             if left.dirty:
                 granules = self._granules[left.dirty]
                 traffic.write_granules += granules
-                self.channel.write(leaves + self._to_dram_fs, granules)
+                self.channel.write_back(leaves + self._to_dram_fs, granules)
         return line
 
     def write(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:

@@ -1,4 +1,4 @@
-"""The host's side of a Chrome trace: its thread, the streams, the copy engines, and arrows between operations.
+"""The host's side of a trace: its thread, the streams, the copy engines, and arrows between operations.
 
 An arrow leads from the operation whose end (or, in a hardware queue, whose start) let another one begin.
 """
@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, Literal
 
 from gpusim_des.timeline import Operation, Timeline
 from gpusim_des.views.lanes import lanes
-from gpusim_des.views.trace_events import FS_PER_NS, Event, Track, us
+from gpusim_des.views.trace_events import FS_PER_NS, Arrow, Row, Slices, Track, ns, slices, us
 
 PROCESSES = ("host", "streams", "copy engines")
 """Names of the processes, from top to bottom; the GPU and its SMs follow."""
@@ -24,71 +24,76 @@ def pid_of(timeline: Timeline, process: str) -> int:
     return timeline.sms + 2 + PROCESSES.index(process)
 
 
-def host_events(timeline: Timeline) -> Iterator[Event]:
+def host_slices(timeline: Timeline) -> Iterator[Slices]:
     """One slice for each call of the host, and two for each copy: in its stream and on its engine."""
-    host = Track(pid_of(timeline, "host"), 1, "host thread")
-    for span in timeline.host:
-        line = {"line": span.line} if span.line else {}
-        args: dict[str, Any] = {"blocked": "yes" if span.waits else "no", **line}
-        yield host.slice(span.name, span.start_fs, span.end_fs, cat="host", args=args)
+    spans = sorted(timeline.host, key=attrgetter("start_fs"))
+    said = [{"blocked": "yes" if s.waits else "no", "line": s.line or None} for s in spans]
+    yield slices("host", [_row(Track(pid_of(timeline, "host"), 1, "host thread"), spans, said)])
     streams, engines = defaultdict(list), defaultdict(list)
     for operation in timeline.operations:
         streams[operation.stream].append(operation)
         if operation.engine.startswith("copy engine"):
             engines[operation.engine].append(operation)
-    tracks = [("streams", timeline.stream_name(number), "operation", streams[number]) for number in sorted(streams)]
-    tracks += [("copy engines", name, "copy", engines[name]) for name in sorted(engines)]
-    tids: dict[str, int] = defaultdict(int)
-    for process, name, cat, operations in tracks:
-        found = lanes(operations)
-        for lane, members in enumerate(found, tids[process] + 1):
-            concurrent = lane - tids[process] - 1
-            track = Track(pid_of(timeline, process), lane, name + f", concurrent {concurrent}" * (concurrent > 0))
-            for o in members:
-                yield track.slice(o.name, o.start_fs, o.end_fs, cat=cat, args=_args(timeline, o))
-        tids[process] += len(found)
+    in_streams = [(timeline.stream_name(number), streams[number]) for number in sorted(streams)]
+    shown = list(_rows(timeline, "streams", in_streams))
+    yield slices("operation", [row for row, _ in shown], "wait", _arrows(timeline, [o for _, of in shown for o in of]))
+    on_engines = [(name, engines[name]) for name in sorted(engines)]
+    yield slices("copy", [row for row, _ in _rows(timeline, "copy engines", on_engines)])
 
 
-def _args(timeline: Timeline, o: Operation) -> dict[str, Any]:
-    args: dict[str, Any] = {"operation": o.number, "stream": timeline.stream_name(o.stream)}
-    if o.nbytes:
-        args["bytes"] = o.nbytes
-        args["DRAM bytes"] = o.dram_bytes
-        if o.end_fs > o.start_fs:
-            args["GB/s"] = round(o.nbytes / o.seconds / 1e9, 3)
-    if o.kind in ("h2d", "d2h"):
-        args["host memory"] = "pageable" if o.pageable else "pinned"
-    args |= {"issued at µs": us(o.issued_fs), "wait reason": o.wait_reason}
-    if o.waited_for:
-        args["waited for"] = o.waited_for
-    if o.last_wait_s:
-        args["waited µs"] = us(o.start_fs - max(o.issued_fs, o.last_wait_fs))
-    if o.kernel >= 0:
-        args["kernel"] = o.kernel
-    return args | ({"line": o.line} if o.line else {})
+def _rows(
+    timeline: Timeline, process: str, named: Sequence[tuple[str, list[Operation]]]
+) -> Iterator[tuple[Row, list[Operation]]]:
+    """Rows of a process with their operations; what runs at the same time has rows of its own."""
+    tid = 1
+    for name, operations in named:
+        for concurrent, members in enumerate(lanes(operations)):
+            track = Track(pid_of(timeline, process), tid, name + f", concurrent {concurrent}" * (concurrent > 0))
+            yield _row(track, members, [_notes(timeline, o) for o in members]), members
+            tid += 1
+
+
+def _row(track: Track, members: Sequence[Any], notes: Sequence[dict[str, Any]]) -> Row:
+    starts, ends = [ns(m.start_fs) for m in members], [ns(m.end_fs) for m in members]
+    return track, [m.name for m in members], starts, ends, notes
+
+
+def _notes(timeline: Timeline, o: Operation) -> dict[str, Any]:
+    """Return what a click on an operation shows; ``None`` for what it does not have."""
+    has_rate, from_host = o.nbytes and o.end_fs > o.start_fs, o.kind in ("h2d", "d2h")
+    return {
+        "operation": o.number,
+        "stream": timeline.stream_name(o.stream),
+        "bytes": o.nbytes or None,
+        "DRAM bytes": o.dram_bytes if o.nbytes else None,
+        "GB/s": round(o.nbytes / o.seconds / 1e9, 3) if has_rate else None,
+        "host memory": ("pageable" if o.pageable else "pinned") if from_host else None,
+        "issued at µs": us(ns(o.issued_fs)),
+        "wait reason": o.wait_reason,
+        "waited for": o.waited_for or None,
+        "waited µs": us(ns(o.start_fs - max(o.issued_fs, o.last_wait_fs))) if o.last_wait_s else None,
+        "kernel": o.kernel if o.kernel >= 0 else None,
+        "line": o.line or None,
+    }
 
 
 # Arrows -------------------------------------------------------------------------------------------------------------
 
 
-def arrows(timeline: Timeline, kept: Iterable[Event]) -> Iterator[dict[str, Any]]:
-    """Two flow events for each wait that another operation ended, where slices of both are among the events `kept`."""
-    shown = {
-        e.fields["args"]["operation"]: e.fields
-        for e in kept
-        if e.fields["ph"] == "X" and e.fields["cat"] == "operation"
-    }
+def _arrows(timeline: Timeline, shown: Sequence[Operation]) -> list[Arrow]:
+    """Arrows for each wait that another operation ended, between the places at which operations are shown."""
+    places = {o.number: place for place, o in enumerate(shown)}
     ends, starts = _ByName(timeline.operations, "end_fs"), _ByName(timeline.operations, "start_fs")
+    found = []
     for o in timeline.operations:
-        cause = (starts if o.wait_reason == "hardware queue" else ends).cause(o) if o.waited_for else None
-        if cause is None or not {o.number, cause.number} <= shown.keys():
+        in_queue = o.wait_reason == "hardware queue"
+        cause = (starts if in_queue else ends).cause(o) if o.waited_for else None
+        if cause is None:
             continue
-        source, target = shown[cause.number], shown[o.number]
         # Inside of the slice that it leaves: viewers count its end to the next one, and cut to nanoseconds.
-        end = cause.start_fs if o.wait_reason == "hardware queue" else max(cause.start_fs, cause.end_fs - FS_PER_NS)
-        common = {"name": o.wait_reason, "cat": "wait", "id": o.number}
-        yield {**common, "ph": "s", "ts": us(end), "pid": source["pid"], "tid": source["tid"]}
-        yield {**common, "ph": "f", "bp": "e", "ts": target["ts"], "pid": target["pid"], "tid": target["tid"]}
+        end = cause.start_fs if in_queue else max(cause.start_fs, cause.end_fs - FS_PER_NS)
+        found.append(Arrow(o.number, o.wait_reason, places[cause.number], ns(end), places[o.number], ns(o.start_fs)))
+    return found
 
 
 class _ByName:

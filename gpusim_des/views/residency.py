@@ -42,7 +42,9 @@ def mean_blocks(spans: Sequence[BlockSpan], rows: Mapping[int, int], edges: NDAr
 
 
 def mean_running(
-    spans: Sequence[tuple[float, float]], edges: NDArray[np.float64], weights: Sequence[float] = ()
+    spans: Sequence[tuple[float, float]] | NDArray[np.int64],
+    edges: NDArray[np.float64],
+    weights: Sequence[float] | NDArray[np.float64] = (),
 ) -> NDArray[np.float64]:
     """Mean number of `spans` (start and end) in each column of time, each counted `weights` times; once without them.
 
@@ -55,14 +57,14 @@ def mean_running(
     """
     # The integral over time of the number of spans grows by (t - start) from each start on and stops at each end.
     integral = np.zeros(len(edges))
-    heights = np.array(weights or [1.0] * len(spans), dtype=np.float64)
-    for side, sign in ((0, 1.0), (1, -1.0)):
-        moments = np.array([span[side] for span in spans], dtype=np.float64)
+    ends = np.asarray(spans, dtype=np.float64).reshape(-1, 2)
+    heights = np.asarray(weights, dtype=np.float64) if len(weights) else np.ones(len(ends))
+    for moments, sign in ((ends[:, 0], 1.0), (ends[:, 1], -1.0)):
         order = np.argsort(moments, kind="stable")
-        moments, sorted_heights = moments[order], heights[order]
-        before = np.searchsorted(moments, edges, side="right")
+        sorted_moments, sorted_heights = moments[order], heights[order]
+        before = np.searchsorted(sorted_moments, edges, side="right")
         numbers = np.concatenate([[0.0], np.cumsum(sorted_heights)])
-        sums = np.concatenate([[0.0], np.cumsum(sorted_heights * moments)])
+        sums = np.concatenate([[0.0], np.cumsum(sorted_heights * sorted_moments)])
         integral += sign * (numbers[before] * edges - sums[before])
     means: NDArray[np.float64] = np.clip(np.diff(integral) / (edges[1] - edges[0]), 0.0, None)
     return means

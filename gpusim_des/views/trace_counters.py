@@ -1,8 +1,7 @@
-"""Counters of a Chrome trace: resident blocks, warps, issue slots and bandwidth over time."""
+"""Counters of a trace: resident blocks, warps, issue slots and bandwidth over time."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -11,7 +10,7 @@ import numpy as np
 from gpusim_des.timeline import Timeline
 from gpusim_des.views.quantities import Quantity, bandwidths, issue_slots, steps, warps_per_sm
 from gpusim_des.views.residency import mean_running
-from gpusim_des.views.trace_events import Event, us
+from gpusim_des.views.trace_events import Counter, ns
 
 COLUMNS = 240
 """Points of a curve in a stretch of time in which kernels run: warps change their states in every cycle."""
@@ -22,55 +21,57 @@ MOST_POINTS = 24_000
 LEAST_COLUMNS = 4
 
 
-def counter_events(timeline: Timeline, pid: int) -> Iterator[Event]:
-    """All counters, in the process that holds the kernels."""
-    yield from _resident_blocks(timeline, pid)
+def counters(timeline: Timeline) -> Iterator[Counter]:
+    """All counters that the run has data for."""
+    yield from _resident_blocks(timeline)
     for quantity in bandwidths(timeline):
-        yield from _steps(f"{quantity.label} GB/s", "GB/s", quantity, pid)
+        yield _steps(f"{quantity.label} GB/s", "GB/s", quantity)
     if timeline.warps:
         kernels = range(len(timeline.kernels))
         for quantity in warps_per_sm(timeline, kernels):
-            yield from _curve(timeline, f"{quantity.label} warps per SM", "warps", quantity, pid)
-        yield from _curve(timeline, "issue slots used %", "%", issue_slots(timeline, kernels), pid)
+            yield _curve(timeline, f"{quantity.label} warps per SM", "warps", quantity)
+        yield _curve(timeline, "issue slots used %", "%", issue_slots(timeline, kernels))
 
 
-def _resident_blocks(timeline: Timeline, pid: int) -> Iterator[Event]:
+def _resident_blocks(timeline: Timeline) -> Iterator[Counter]:
     """Resident blocks of all launches of each kernel."""
     spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for span in timeline.blocks:
         spans[timeline.kernels[span.kernel].name].append((span.start_fs, span.end_fs))
     for name, of_kernel in spans.items():
-        quantity = Quantity(f"resident blocks: {name}", "", of_kernel, [1] * len(of_kernel))
-        yield from _steps(quantity.label, "blocks", quantity, pid)
+        yield _steps(f"resident blocks: {name}", "blocks", Quantity(name, "", of_kernel, [1] * len(of_kernel)))
 
 
-def _steps(name: str, unit: str, quantity: Quantity, pid: int) -> Iterator[Event]:
+def _steps(name: str, unit: str, quantity: Quantity) -> Counter:
     """Values at the moments at which they change."""
-    for moment, value in steps(quantity.spans, quantity.weights):
-        yield _counter(moment, name, unit, value if isinstance(value, int) else round(value, 3), pid)
+    found = steps(quantity.spans, quantity.weights)
+    values = [value if isinstance(value, int) else round(value, 3) for _, value in found]
+    return Counter(name, unit, [ns(moment) for moment, _ in found], values)
 
 
-def _curve(timeline: Timeline, name: str, unit: str, quantity: Quantity, pid: int) -> Iterator[Event]:
+def _curve(timeline: Timeline, name: str, unit: str, quantity: Quantity) -> Counter:
     """Means over columns of the time in which kernels run."""
     stretches = _busy(timeline)
     most = max(LEAST_COLUMNS, min(COLUMNS, MOST_POINTS // max(1, len(stretches))))
-    ordered = sorted(zip(quantity.spans, quantity.weights, strict=True))
-    starts = [start for (start, _), _ in ordered]
+    spans, weights = np.array(quantity.spans, np.int64).reshape(-1, 2), np.array(quantity.weights)
+    order = np.lexsort((weights, spans[:, 1], spans[:, 0]))
+    spans, weights = spans[order], weights[order]
+    moments: list[int] = []
+    values: list[float] = []
     for start, end in stretches:
         # What runs in a stretch starts and ends in it: between two stretches nothing runs.
-        inside = ordered[bisect_left(starts, start) : bisect_left(starts, end)]
-        if not inside:
+        low, high = np.searchsorted(spans[:, 0], (start, end))
+        if low == high:
             continue
-        spans, weights = zip(*inside, strict=True)
         edges = np.linspace(start, end, min(most, max(1, (end - start) // timeline.sm_period_fs)) + 1)
+        means = [round(mean, 3) for mean in mean_running(spans[low:high], edges, weights[low:high]).tolist()]
         last = 0.0
-        for moment, mean in zip(edges.tolist(), mean_running(spans, edges, weights).tolist(), strict=False):
-            value = round(mean, 3)
+        for moment, value in [*zip(edges.tolist(), means, strict=False), (end, 0)]:
             if value != last:
-                yield _counter(round(moment), name, unit, value, pid)
+                moments.append(ns(round(moment)))
+                values.append(value)
             last = value
-        if last:
-            yield _counter(end, name, unit, 0, pid)
+    return Counter(name, unit, moments, values)
 
 
 def _busy(timeline: Timeline) -> list[tuple[int, int]]:
@@ -84,7 +85,3 @@ def _busy(timeline: Timeline) -> list[tuple[int, int]]:
         else:
             found.append((kernel.start_fs, kernel.end_fs))
     return found
-
-
-def _counter(moment: int, name: str, unit: str, value: float, pid: int) -> Event:
-    return Event(moment, "", {"name": name, "ph": "C", "ts": us(moment), "pid": pid, "args": {unit: value}})
