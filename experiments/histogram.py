@@ -8,7 +8,8 @@ block.
 
 The formulas take the busiest part alone: operations on the busiest address of each sector, and sectors, in the L2 slice
 that has most of them; passes in the load/store units; bytes in DRAM. They assume that this part never waits for the
-others. On a chip with next to no latencies, where other parts are far from busy, twice the values take so much longer.
+others. On a chip with next to no latencies, where other parts are far from busy, twice the values take so much longer;
+its scheduler is greedy, for warps that take turns compute addresses all at once, while the load/store unit idles.
 The L2's slices are dealt out in turn here, so that one can say on paper which slice has a bin; real GPUs scramble them.
 
     gpusim-des experiment histogram --gpu h100-sxm --out out
@@ -17,12 +18,14 @@ The L2's slices are dealt out in turn here, so that one can say on paper which s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import gpusim_des as gs
+from gpusim_des.experiment import reach
 from gpusim_des.textbook.histogram import BINS, REGISTERS, THREADS, VALUES, HistogramPoint, distributions, measure
 
 GPU = "h100-sxm"
@@ -59,40 +62,40 @@ def in_shared(t: Any, values: Any, bins: Any) -> Any:
 
 def compared(points: Sequence[HistogramPoint]) -> gs.Comparison:
     """Passes, which are equal; n × interval; and the busiest part."""
-    labels, hot = [p.label for p in points], [p for p in points if p.label.endswith("one bin")]
-    counts = gs.compare(
-        *([p.formula for p in points], [p.counted for p in points]),
-        name="lanes that meet",
-        quantity="passes of atomic operations",
-        labels=labels,
-        tolerance=0,
+    us = partial(gs.experiment.compare_points, simulated=lambda p: p.kernel.seconds * 1e6, quantity="time (µs)")
+    at_once = "each SM serialises its own values, and all SMs work at once"
+    return (
+        gs.experiment.compare_points(
+            points,
+            lambda p: p.formula,
+            lambda p: p.counted,
+            name="lanes that meet",
+            quantity="passes of atomic operations",
+            tolerance=0,
+        )
+        + us(
+            [p for p in points if p.label.endswith("one bin")],
+            lambda p: p.hot_s * 1e6,
+            name="latency + n × interval",
+            because=lambda p: (at_once, reach(p.hot_s, p.limit_s)) if p.label == "shared, one bin" else None,
+            assumes="all operations on one address in the L2",
+        )
+        + us(
+            points,
+            lambda p: p.limit_s * 1e6,
+            name="latency + busiest part",
+            because=lambda p: (p.explanation, p.reach),
+            assumes="the busiest part never waits for the others",
+        )
+        + gs.experiment.compare_points(
+            points,
+            lambda p: p.alone_formula_s * 1e6,
+            lambda p: p.alone_s * 1e6,
+            name="busiest part, where nothing else limits",
+            quantity="what twice the values take longer (µs)",
+            assumes="next to no latencies, and other parts far from busy",
+        )
     )
-    one_bin = gs.compare(
-        *([p.hot_s * 1e6 for p in hot], [p.kernel.seconds * 1e6 for p in hot]),
-        name="latency + n × interval",
-        quantity="time (µs)",
-        labels=[p.label for p in hot],
-        explain={"shared, one bin": "each SM serialises its own values, and all SMs work at once"},
-        explained_up_to={p.label: gs.experiment.reach(p.hot_s, p.limit_s) for p in hot},
-        assumes="all operations on one address in the L2",
-    )
-    busiest = gs.compare(
-        *([p.limit_s * 1e6 for p in points], [p.kernel.seconds * 1e6 for p in points]),
-        name="latency + busiest part",
-        quantity="time (µs)",
-        labels=labels,
-        explain={p.label: p.explanation for p in points},
-        explained_up_to={p.label: p.reach for p in points},
-        assumes="the busiest part never waits for the others",
-    )
-    only = gs.compare(
-        *([p.alone_formula_s * 1e6 for p in points], [p.alone_s * 1e6 for p in points]),
-        name="busiest part, where nothing else limits",
-        quantity="what twice the values take longer (µs)",
-        labels=labels,
-        assumes="next to no latencies, and other parts far from busy",
-    )
-    return counts + one_bin + busiest + only
 
 
 def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tuple[list[HistogramPoint], gs.Comparison]:
@@ -119,8 +122,7 @@ def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tup
             notes=[f"{t:.3g}   {p.limiter}" for t, p in zip(us, points, strict=True)],
             formula_label="formula: latency + busiest part",
         )
-        gs.views.save(axes, out / "histogram.png")
-        print(f"written: {out / 'histogram.png'}")
+        gs.experiment.save(axes, out / "histogram.png")
     return points, table
 
 

@@ -9,9 +9,9 @@ The roof is a bound, and it takes for granted that nothing else is in the way. M
 and writes get less of the DRAM than reads; loads, addresses, loops and barriers take issue slots and load/store cycles.
 A roofline with a ceiling for every part of the chip is closer. What is left is waiting, most of it for global memory:
 for the first load, for tiles behind a barrier, and, in the longest polynomial, because the greedy scheduler lets the
-youngest warps fall behind, so that nobody hides the loads of the next ones. On a chip with next to no latencies and a
-scheduler that takes turns, where other parts are far from busy and DRAM is one channel, so that none has more to do
-than others, twice the work takes longer by what the roofline says.
+youngest warps fall behind, so that nobody hides the loads of the next ones. On a chip with next to no latencies, where
+other parts are far from busy and DRAM is one channel, so that none has more to do than others, twice the work takes
+longer by what the roofline says.
 
     gpusim-des experiment roofline --gpu h100-sxm --out out
 """
@@ -19,6 +19,7 @@ than others, twice the work takes longer by what the roofline says.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,41 +38,40 @@ MATRIX, QUICK_MATRIX = 128, 64  # rows and columns of the products
 
 def compared(runs: Sequence[RooflineRun], chip: gs.GPU) -> gs.Comparison:
     """Intensities, and operations per second by the chart and by all parts."""
-    labels, reached = [r.case.name for r in runs], [r.per_second / 1e9 for r in runs]
-    roofs = gs.analytic.roofs(chip)
+    points = partial(gs.experiment.compare_points, runs, label=lambda r: r.case.name)
+
+    def roof(r: RooflineRun) -> float:
+        return float(gs.analytic.roofs(chip).attainable(r.intensity, r.case.compute))
+
     return (
-        gs.compare(
-            *([r.case.intensity for r in runs], [r.intensity for r in runs]),
+        points(
+            lambda r: r.case.intensity,
+            lambda r: r.intensity,
             name="intensity by hand",
             quantity="operations per byte",
-            labels=labels,
             tolerance=0,
         )
-        + gs.compare(
-            [roofs.attainable(r.intensity, r.case.compute) / 1e9 for r in runs],
-            reached,
+        + points(
+            lambda r: roof(r) / 1e9,
+            lambda r: r.per_second / 1e9,
             name="roofline",
             quantity="operations (GFLOP/s)",
-            labels=labels,
-            explain={r.case.name: below_the_roof(r, chip) for r in runs},
-            explained_up_to={r.case.name: r.reach(roofs.attainable(r.intensity, r.case.compute)) for r in runs},
+            because=lambda r: (below_the_roof(r, chip), r.reach(roof(r))),
             assumes="nothing but reading from DRAM and arithmetic",
         )
-        + gs.compare(
-            [r.operations / r.parts.seconds / 1e9 for r in runs],
-            reached,
+        + points(
+            lambda r: r.operations / r.parts.seconds / 1e9,
+            lambda r: r.per_second / 1e9,
             name="busiest of all parts",
             quantity="operations (GFLOP/s)",
-            labels=labels,
-            explain={r.case.name: explanation(r) for r in runs},
-            explained_up_to={r.case.name: r.reach(r.operations / r.parts.seconds) for r in runs},
+            because=lambda r: (explanation(r), r.reach(r.operations / r.parts.seconds)),
             assumes="the busiest part never waits",
         )
-        + gs.compare(
-            *([r.alone_formula_s * 1e6 for r in runs], [r.alone_s * 1e6 for r in runs]),
+        + points(
+            lambda r: r.alone_formula_s * 1e6,
+            lambda r: r.alone_s * 1e6,
             name="busiest part, where nothing else limits",
             quantity="what twice the work takes longer (µs)",
-            labels=labels,
             assumes="next to no latencies, and other parts far from busy",
         )
     )
@@ -90,8 +90,7 @@ def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tup
     table = compared(runs, chip)
     print(f"{chip.title}\n{table}")
     if out is not None:
-        gs.views.save(draw(runs, chip), out / "roofline.png")
-        print(f"written: {out / 'roofline.png'}")
+        gs.experiment.save(draw(runs, chip), out / "roofline.png")
     return runs, table
 
 

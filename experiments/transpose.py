@@ -10,7 +10,8 @@ It assumes that nothing is moved twice or merged, caches="off", that DRAM is as 
 both mixed, that addresses are spread over the channels, and that enough is under way to keep the busiest part busy.
 On a chip with next to no latencies and room in every queue, where other parts are far from busy, that is so: there a
 larger matrix takes longer by just that.
-With caches the naive kernels come closer: the L2 collects a sector from eight warps, and the L1 keeps what is read.
+With caches the naive kernels come closer: the L1 keeps what is read, and the L2 collects a sector from eight warps,
+though each part that is written takes its slice as long as several sectors that are read.
 
     gpusim-des experiment transpose --gpu h100-sxm --out out
 """
@@ -35,37 +36,35 @@ N, QUICK_N = 768, 320
 def compared(chip: gs.GPU, points: Sequence[TransposePoint]) -> gs.Comparison:
     """Sectors and passes, which are equal, and time."""
     off = [p for p in points if p.caches == "off"]
-    counts = [
-        gs.compare(
-            *([p.formula[k] for p in shown], [p.counted[k] for p in shown]),
-            name=name,
-            quantity=quantity,
-            labels=[p.label for p in shown],
-            tolerance=0,
+
+    def counts(k: int, name: str, quantity: str) -> gs.Comparison:
+        shown = [p for p in off if p.formula[k]]
+        return gs.experiment.compare_points(
+            shown, lambda p: p.formula[k], lambda p: p.counted[k], name=name, quantity=quantity, tolerance=0
         )
-        for k, name, quantity, shown in (
-            (0, "4 for a row, 32 for a column", "sectors of a load", off),
-            (1, "4 for a row, 32 for a column", "sectors of a store", off),
-            (2, "gcd(columns of the tile, 32)", "passes of a load from the tile", [p for p in off if p.formula[2]]),
+
+    return (
+        counts(0, "4 for a row, 32 for a column", "sectors of a load")
+        + counts(1, "4 for a row, 32 for a column", "sectors of a store")
+        + counts(2, "gcd(columns of the tile, 32)", "passes of a load from the tile")
+        + gs.experiment.compare_points(
+            points,
+            lambda p: p.formula_s * 1e6,
+            lambda p: p.kernel.seconds * 1e6,
+            name="latency + max(DRAM, load/store unit)",
+            quantity="time (µs)",
+            because=lambda p: (explanation(chip, p), p.reach),
+            assumes="nothing is moved twice or merged, and the busiest part never waits",
         )
-    ]
-    time = gs.compare(
-        *([p.formula_s * 1e6 for p in points], [p.kernel.seconds * 1e6 for p in points]),
-        name="latency + max(DRAM, load/store unit)",
-        quantity="time (µs)",
-        labels=[p.label for p in points],
-        explain={p.label: explanation(chip, p) for p in points},
-        explained_up_to={p.label: p.reach for p in points},
-        assumes="nothing is moved twice or merged, and the busiest part never waits",
+        + gs.experiment.compare_points(
+            off,
+            lambda p: p.alone_formula_s * 1e6,
+            lambda p: p.alone_s * 1e6,
+            name="busiest part, where nothing else limits",
+            quantity="what twice the elements take longer (µs)",
+            assumes="next to no latencies, and other parts far from busy",
+        )
     )
-    only = gs.compare(
-        *([p.alone_formula_s * 1e6 for p in off], [p.alone_s * 1e6 for p in off]),
-        name="busiest part, where nothing else limits",
-        quantity="what twice the elements take longer (µs)",
-        labels=[p.label for p in off],
-        assumes="next to no latencies, and other parts far from busy",
-    )
-    return sum(counts, start=counts.pop(0)) + time + only
 
 
 def draw(chip: gs.GPU, points: Sequence[TransposePoint], n: int) -> Axes:
@@ -94,8 +93,7 @@ def main(gpu: str = GPU, out: Path | None = None, *, quick: bool = False) -> tup
     table = compared(chip, points)
     print(table)
     if out is not None:
-        gs.views.save(draw(chip, points, n), out / "transpose.png")
-        print(f"written: {out / 'transpose.png'}")
+        gs.experiment.save(draw(chip, points, n), out / "transpose.png")
     return points, table
 
 

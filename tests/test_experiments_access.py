@@ -110,7 +110,9 @@ def test_transpose(gpu: str | None, tmp_path: Path) -> None:
     assert us["tile of 33 columns"] < 1.2 * us["copy"]  # padding removes them
     assert us["naive, reads rows"] > 3 * us["copy"]
     assert us["naive, writes rows"] > 3 * us["copy"]
-    assert us["naive, reads rows, with caches"] < 0.7 * us["naive, reads rows"]
+    assert us["naive, writes rows, with caches"] < 0.4 * us["naive, writes rows"]
+    # The L2 collects sectors that are written by columns, and takes long for each part.
+    assert us["naive, reads rows, with caches"] < 0.9 * us["naive, reads rows"]
     if gpu is None:  # enough is under way: DRAM is as busy as the formula has it
         verdicts = {row.label: row.verdict for row in time.rows}
         assert {label for label, verdict in verdicts.items() if verdict == "pass"} == {

@@ -217,6 +217,25 @@ def test_the_largest_tile_is_the_largest(shared_bytes: int, element_bytes: int, 
     assert needed[0] <= shared_bytes < needed[1]
 
 
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=60), st.integers(1, 12))
+def test_a_list_schedule_is_within_grahams_bounds(durations: list[int], slots: int) -> None:
+    """No slot idles while blocks wait; each begins when one is free, and what is handed out late ends no earlier."""
+    ends = analytic.list_schedule(durations, slots)
+    longest, mean = max(durations), sum(durations) / slots
+    assert max(longest, mean) <= max(ends) <= mean + longest
+    assert all(end >= duration for end, duration in zip(ends, durations, strict=True))
+    late = analytic.list_schedule(durations, slots, interval=3)
+    assert all(a >= b for a, b in zip(late, ends, strict=True))
+    assert all(end - duration >= 3 * k for k, (end, duration) in enumerate(zip(late, durations, strict=True)))
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(1, 100))
+def test_a_list_schedule_of_equal_blocks_is_waves(blocks: int, slots: int, duration: int) -> None:
+    ends = analytic.list_schedule([duration] * blocks, slots)
+    assert max(ends) == duration * analytic.wave_count(blocks, 1, slots)
+    assert ends == sorted(ends)
+
+
 def test_curves_are_the_numbers_one_by_one() -> None:
     fractions, numbers = np.array([[0.1], [0.5]]), np.array([1, 2, 4])
     found = analytic.amdahl(fractions, numbers)
@@ -263,6 +282,9 @@ CALLS: list[tuple[Any, tuple[Any, ...], str]] = [
     (analytic.closed_queue_seconds, (1, 1.5, 1, 1), r"servers = 1.5: must be a whole number"),
     (analytic.closed_queue_seconds, (1, 1, 0, 1), r"service_s = 0: must be a positive"),
     (analytic.closed_queue_seconds, (1, 1, 1, -1), r"elsewhere_s = -1: must be a finite number, at least 0"),
+    (analytic.list_schedule, ([1, 2], 0), r"slots = 0: must be a whole number, at least 1"),
+    (analytic.list_schedule, ([1, -2], 1), r"duration = -2: must be a finite number, at least 0"),
+    (analytic.list_schedule, ([1], 1, math.inf), r"interval = inf: must be a finite number, at least 0"),
     (analytic.littles_law, (1, "2"), r"latency_s = 2: must be a positive"),
     (analytic.matmul_loads, (10, 3), r"tile = 3 does not divide n = 10"),
     (analytic.largest_square_tile, (0,), r"shared_bytes = 0: must be a whole number, at least 1"),

@@ -63,9 +63,10 @@ def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
     as many blocks, so that some are always ready. DRAM does not mind turning between reads and writes, and where it
     limits, it is one channel, for of several one may have more to do than the others.
 
-    Warps take turns, so that none falls behind. For the load/store units it is one SM with a greedy scheduler: warps
-    that take turns compute their addresses all at once, and meanwhile the unit has nothing to do; and where they do
-    not, blocks end at different times, so that some of several SMs get more blocks than others.
+    Where issue slots or a pipe limit, warps take turns, so that none falls behind. Where a part of the memory does, the
+    scheduler is greedy: warps that take turns compute their addresses all at once, and meanwhile the memory idles.
+    Greedy warps let blocks end at different times, so that some of several SMs get more of them than others: where a
+    part of an SM limits, it is one SM.
 
     Parameters
     ----------
@@ -82,9 +83,10 @@ def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
     >>> from gpusim_des.gpu import load_gpu
     >>> tiny = load_gpu("tiny")
     >>> limited_by(tiny, "DRAM").dram_bandwidth_bytes_per_s, limited_by(tiny, "issue slots").dram_bandwidth_bytes_per_s
-    (32000000000, 1024000000000)
+    (32000000000, 512000000000)
     """
-    there, mixed = chip.slice(sms=1) if part == LOAD_STORE else chip, chip.dram_efficiency_mixed
+    outside = part == "DRAM" or "L2" in part
+    there, mixed = chip if outside else chip.slice(sms=1), chip.dram_efficiency_mixed
     bandwidth = there.dram_bandwidth_bytes_per_s
     changed: dict[str, Any] = {
         "dram_bandwidth": bandwidth // 2 if part == "DRAM" else bandwidth * FAST,
@@ -102,5 +104,5 @@ def limited_by(chip: GPU, part: str, room: int = ROOM) -> GPU:
             changed[f"{pipe}_lanes"] = max(1, lanes // 2)
         elif lanes and lanes < WARP_SIZE and limiting == part:
             changed[f"{pipe}_lanes"] = 2 * lanes
-    calm = without_waits(there.replace(**changed))
-    return calm.replace(title=chip.title, scheduler_policy="gto" if part == LOAD_STORE else calm.scheduler_policy)
+    policy = "gto" if outside or part == LOAD_STORE else "lrr"
+    return without_waits(there.replace(**changed)).replace(title=chip.title, scheduler_policy=policy)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gpusim_des.analytic import roofs, waves
+from gpusim_des.check_result import check_result
 from gpusim_des.device import Device
 from gpusim_des.explanations import alone_s, ends_s, reach, waits
 from gpusim_des.functional.memory import DeviceArray
@@ -47,7 +48,8 @@ class HistogramPoint:
     least_s: float
     """What the busiest part takes."""
     early_s: float
-    """What the busiest slice of the L2 does before the first value is there; 0 where slices are not the limit."""
+    """What the formula may count too much: what the busiest slice of the L2 does before the first value is there, or
+    the sums of the last blocks, which meet other blocks' work where blocks end apart."""
     alone_formula_s: float
     """What the busiest part takes longer for twice the values where it is the only limit."""
     alone_s: float
@@ -76,7 +78,10 @@ class HistogramPoint:
     def explanation(self) -> str:
         """Why the busiest part was not busy all the time, what else warps waited for; or what it did meanwhile."""
         if self.kernel.seconds < self.limit_s:
-            return f"reads of the first blocks pass the slices while others wait for DRAM: {duration(self.early_s)}"
+            early = f"reads of the first blocks pass the slices while others wait for DRAM: {duration(self.early_s)}"
+            return (
+                early if self.limiter == SLICES else f"blocks end apart, and add up in up to {duration(self.early_s)}"
+            )
         share = self.least_s / self.kernel.seconds
         return f"{self.limiter} busy {share:.0%} of the time; {waits(self.kernel, OWN[self.limiter])}"
 
@@ -132,8 +137,7 @@ def run(chip: GPU, kernel: ThreadKernel, distribution: str, values: Values) -> t
     dev.forget_launches()
     bins = dev.to_device(np.zeros(BINS, np.int32))  # the copy leaves them in the L2
     launch = dev.launch(kernel, len(values) // (THREADS * VALUES), THREADS, a, bins, registers=REGISTERS)
-    if not (dev.to_host(bins) == np.bincount(values, minlength=BINS)).all():
-        raise AssertionError(f"{distribution}: results differ from NumPy's: this is a bug of the simulator")
+    check_result(dev.to_host(bins), np.bincount(values, minlength=BINS), distribution)
     return launch, bins, dev.simulate(detail="kernel").kernels[0]
 
 
@@ -175,6 +179,11 @@ def measure(chip: GPU, kernel: ThreadKernel, distribution: str, values: Values, 
     limits = {part: ends[part] + seconds for part, seconds in parts.items()}
     limiter = max(limits, key=lambda part: limits[part])
     first = min(n, THREADS * VALUES * chip.sms * timing.blocks_per_sm) / 8 / chip.dram_channels
+    last = min(1, chip.sms * timing.blocks_per_sm / blocks) if shared else 0
+    early = {
+        SLICES: min(first * chip.l2_sector_fs / FS_PER_S, chip.seconds(chip.dram_latency_cycles)),
+        LOAD_STORE: last * parts[ATOMIC_UNIT],
+    }
     chip_alone, found = limited_by(chip, limiter, room=1 if limiter == "DRAM" else 4), []
     for some in (values, np.concatenate((values, values))):
         some_launch, some_bins, some_timing = run(chip_alone, kernel, distribution, some)
@@ -191,7 +200,7 @@ def measure(chip: GPU, kernel: ThreadKernel, distribution: str, values: Values, 
         limits,
         later + chip.seconds(n * chip.atomic_interval_cycles),
         parts[limiter],
-        min(first * chip.l2_sector_fs / FS_PER_S, chip.seconds(chip.dram_latency_cycles)) * (limiter == SLICES),
+        early.get(limiter, 0.0),
         formula_more,
         more,
         waves(blocks, timing.blocks_per_sm, chip.sms).count * block_s,

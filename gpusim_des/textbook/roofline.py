@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusim_des import analytic
 from gpusim_des.analytic.latency import Traffic
+from gpusim_des.check_result import check_result
 from gpusim_des.device import Device
 from gpusim_des.explanations import alone_s, reach, waits
 from gpusim_des.gpu import GPU
@@ -59,8 +60,7 @@ def run(chip: GPU, case: Case) -> tuple[Launch, KernelTiming]:
     out = dev.to_device(np.zeros(case.expected.size, case.expected.dtype))
     dev.forget_launches()
     launch = dev.launch(case.kernel, case.grid, case.block, *inputs, out, *case.scalars, registers=32)
-    if not np.allclose(dev.to_host(out), case.expected, rtol=1e-4):
-        raise AssertionError(f"{case.name}: results differ from NumPy's: this is a bug of the simulator")
+    check_result(dev.to_host(out), case.expected, case.name, rtol=1e-4)
     return launch, dev.simulate(caches="off", detail="kernel").kernels[0]
 
 

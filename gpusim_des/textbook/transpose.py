@@ -13,6 +13,7 @@ import numpy as np
 
 from gpusim_des import explanations
 from gpusim_des.analytic import Roofline, bytes_needed, roofline, roofs, waves
+from gpusim_des.check_result import check_result
 from gpusim_des.device import Device
 from gpusim_des.explanations import ends_s, reach
 from gpusim_des.functional.thread_kernel import ThreadKernel, kernel
@@ -26,6 +27,8 @@ from gpusim_des.timing.simulate import Caches
 TILE, ROWS = 32, 8
 REGISTERS = 32
 QUEUES = 0.45  # of the time: blocks among others take longer than alone
+BUSY = 0.9
+"""Share of the time from which on the slices of the L2 are told of."""
 LOADED_BYTES = 16
 """Of a thread: four loads before its first store."""
 
@@ -106,15 +109,17 @@ class TransposePoint:
     """What the blocks take one after the other in their slots, each as long as one that is alone."""
     stores_s: float
     """What the stores take through the store buffers, by Little's law."""
+    l2_s: float
+    """With caches: start and latency, and what slices of the L2 take; for a part of a sector as long as for several."""
     cached_s: float
-    """Start and latency, and what the busiest part takes if DRAM only reads each element once; at least `latency_s`."""
+    """Start and latency, and the busiest part if DRAM only reads each element once; at least `latency_s` and `l2_s`."""
 
     @property
     def reach(self) -> float:
         """How far the explanation of another time than the formula's goes."""
         if self.kernel.seconds < self.formula_s:
             return reach(self.formula_s, self.cached_s if self.caches == "on" else self.formula_s)
-        return reach(self.formula_s, max(self.formula_s, self.latency_s, self.stores_s), QUEUES)
+        return reach(self.formula_s, max(self.formula_s, self.latency_s, self.stores_s, self.l2_s), QUEUES)
 
     @property
     def label(self) -> str:
@@ -136,15 +141,23 @@ def run(chip: GPU, name: str, n: int, caches: Caches) -> tuple[Launch, KernelTim
     a, c = dev.to_device(x), dev.malloc(n * n, np.float32)
     dev.forget_launches()
     launch = dev.launch(VARIANTS[name][0], (n // TILE, n // TILE), (TILE, ROWS), a, c, n, registers=REGISTERS)
-    wanted = x.reshape(n, n) if name == "copy" else x.reshape(n, n).T
-    if not (dev.to_host(c).reshape(n, n) == wanted).all():
-        raise AssertionError(f"{name}: results differ from NumPy's: this is a bug of the simulator")
+    check_result(dev.to_host(c), x if name == "copy" else x.reshape(n, n).T.ravel(), name)
     return launch, dev.simulate(caches=caches, detail="kernel").kernels[0]
 
 
 def buffered(chip: GPU) -> float:
     """Bytes per second that full store buffers let through, by Little's law."""
     return chip.sms * chip.store_buffer_bytes * chip.sm_clock_hz / chip.dram_latency_cycles
+
+
+def l2_seconds(chip: GPU, name: str, n: int) -> float:
+    """What the slices of the L2 take: a sector that is written takes as many services as the GPU says (rule M5).
+
+    One that is read takes one, and the L1 keeps it for those who read the rest.
+    """
+    _, stored, _ = VARIANTS[name][1]
+    services = 4 + stored * (chip.l2_partial_write_services if stored == 32 else chip.l2_write_services)
+    return n * n // 32 * services * 32 / chip.l2_bandwidth_bytes_per_s
 
 
 def alone_s(chip: GPU, name: str, n: int, caches: Caches) -> float:
@@ -194,6 +207,7 @@ def measure(chip: GPU, name: str, n: int, caches: Caches) -> TransposePoint:
     elsewhere_s = max(seconds for part, seconds in limits.ceilings.items() if part != "DRAM")
     latency_s = waves(launch.config.blocks, timing.blocks_per_sm, chip.sms).count * alone_s(chip, name, n, caches)
     once = ends_s(chip)
+    l2_s = once + l2_seconds(chip, name, n) if caches == "on" else 0.0
     return TransposePoint(
         name,
         caches,
@@ -206,7 +220,8 @@ def measure(chip: GPU, name: str, n: int, caches: Caches) -> TransposePoint:
         2 * 4 * n * n,
         latency_s,
         n * n * stored / buffered(chip),
-        max(latency_s, once + 4 * n * n / roofs(chip).memory["DRAM"], once + elsewhere_s),
+        l2_s,
+        max(l2_s, latency_s, once + 4 * n * n / roofs(chip).memory["DRAM"], once + elsewhere_s),
     )
 
 
@@ -214,7 +229,10 @@ def explanation(chip: GPU, p: TransposePoint) -> str:
     """Why the time is another one: what the caches kept from DRAM, or what kept the busiest part waiting."""
     if p.caches == "on":
         moved = (p.counted[0] + p.counted[1]) / 8 * p.useful_bytes
-        return f"the caches leave {p.kernel.dram_bytes / moved:.0%} of the sectors to DRAM: neighbours share the others"
+        left = f"the caches leave {p.kernel.dram_bytes / moved:.0%} of the sectors to DRAM: neighbours share the others"
+        if p.kernel.l2_utilization is None or p.kernel.l2_utilization < BUSY:
+            return left
+        return f"{left}; slices of the L2 busy {p.kernel.l2_utilization:.0%} of the time, with parts of sectors"
     k = p.kernel
     if p.limiter == LOAD_STORE:
         elsewhere = sum(k.stalls[state] for state in ("long_scoreboard", "barrier", "no_instruction", "drain"))
