@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import gpusim_des as gs
 from gpusim_des.advice.cost import Cost
-from gpusim_des.experiment import load
 from gpusim_des.launched import Launch
+from gpusim_des.textbook import reduction
 from tests import advised_kernels as k
 from tests.advised_kernels import advice_of
 from tests.benchmarks.kernels import TILE, matmul_tiled, multiply
@@ -72,8 +72,6 @@ def test_a_last_wave_of_one_block() -> None:
     registers = added(132 * 4 + 1, 256, registers=64).advice()[0]  # the limiter after rounding
     assert "1 wave of 528 (4 per SM, limiter: registers)" in registers.finding
 
-
-reduction = load("reduction")
 
 FAULTS = {
     "1 interleaved, divergent": "divergence",

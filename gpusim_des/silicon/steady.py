@@ -20,7 +20,7 @@ It is soon full of what was written, as the chip's is for most of a run that goe
 """
 
 STREAMED_BYTES = 10 * STREAMED_L2_BYTES
-"""What an SM writes before the steady state is taken for granted."""
+"""What an SM writes before the steady state is taken for granted: the L2 is full, and DRAM has written batches (M6)."""
 
 
 def engine_for(dev: Device) -> Engine:
@@ -45,10 +45,10 @@ def cycles_per_step(run: Callable[[int], KernelTiming], steps: int) -> float:
 
 
 def filling_steps(bytes_per_step: int, least: int = 4) -> int:
-    """Steps in which an SM writes enough for the L2 of `streaming_part` to be full.
+    """Steps in which an SM writes `STREAMED_BYTES`.
 
     >>> filling_steps(2 * 1024 * 8), filling_steps(512)
-    (4, 96)
+    (10, 320)
     """
     return max(least, -(-STREAMED_BYTES // bytes_per_step))
 
