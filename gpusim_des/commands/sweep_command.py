@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from gpusim_des.sweeps.sweep import run_planned  # noqa: PLC0415 - `gpusim-des --help` need not load NumPy
     from gpusim_des.sweeps.sweep_file import read_sweep_file  # noqa: PLC0415
-    from gpusim_des.sweeps.table import summary  # noqa: PLC0415
+    from gpusim_des.sweeps.table import summary  # noqa: PLC0415 - as above
 
     _complete(options)
     where = _where(options.where)
