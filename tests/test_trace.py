@@ -349,6 +349,9 @@ def test_passes_by_hand() -> None:
     atomic = Instruction(OpClass.GLOBAL_ATOMIC, passes=(3, 1))
     trace = KernelTrace.of_blocks("k", [[WarpTrace.of([atomic, Instruction(OpClass.GLOBAL_LOAD)], [[7, 9], [1]])]])
     assert trace.block(0)[0].footprint.passes.tolist() == [3, 1, 1]
+    store = Instruction(OpClass.GLOBAL_STORE, passes=(1, 3))
+    with pytest.raises(gs.TraceError, match=r"passes \(1, 3\) for 2 sectors: one for each, between 1 and 2"):
+        WarpTrace.of([store], [[7, 9]])
     with pytest.raises(gs.TraceError, match=r"passes \(3, 1\) for 1 sectors: one for each, between 1 and 32"):
         WarpTrace.of([atomic], [[7]])
     with pytest.raises(gs.TraceError, match=r"passes \(33,\) for 1 sectors"):

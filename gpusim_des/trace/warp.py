@@ -18,6 +18,10 @@ LINES = 2**31
 """More than any number of a source line."""
 
 
+IN_PART = 2
+"""Passes of a sector of which a store writes a part (M5)."""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One warp instruction, for traces written by hand.
@@ -196,7 +200,8 @@ def _passes_of(items: Sequence[Instruction], sectors: Sequence[Sequence[int]]) -
         return np.zeros(0, np.uint8)
     passes: list[int] = []
     for item, touched in zip(items, sectors, strict=True):
-        if item.passes and (len(item.passes) != len(touched) or not all(1 <= p <= WARP_SIZE for p in item.passes)):
-            raise TraceError(f"passes {item.passes} for {len(touched)} sectors: one for each, between 1 and 32")
+        most = IN_PART if item.op is OpClass.GLOBAL_STORE else WARP_SIZE
+        if item.passes and (len(item.passes) != len(touched) or not all(1 <= p <= most for p in item.passes)):
+            raise TraceError(f"passes {item.passes} for {len(touched)} sectors: one for each, between 1 and {most}")
         passes += item.passes or (1,) * len(touched)
     return _whole("passes", passes, np.uint8)
