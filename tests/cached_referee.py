@@ -86,8 +86,8 @@ class HomeSlice:
         self.near_there: list[dict[int, int]] = [{}, {}]
         self.free = 0
         self.channel_free = 0
-        self.held, self.last_held = 0, -17
-        """Granules that wait for a batch, and how many requests had come when the last ones were added."""
+        self.windows: dict[int, dict[str, int]] = defaultdict(lambda: {"read": 0, "write": 0})
+        """Femtoseconds of reads and writes that arrived in each window of 2**32 fs."""
         self.kinds: list[str] = []
         self.out_fs = (gpu.dram_latency_cycles - gpu.l2_latency_cycles) * gpu.sm_period_fs - gpu.granule_fs("read")
         self.to_fs = self.out_fs // 2
@@ -114,16 +114,35 @@ class HomeSlice:
         granule = self.gpu.dram_granule_bytes
         granules = len({s * 32 // granule for s in sectors})
         self.counts[kind] += granules * granule
-        return self._channel(kind, granules, now)
+        wait = self._wait_for_batches(now + self.to_fs) if kind == "read" else 0
+        leaves, service = self._channel(kind, granules, now)
+        return max(leaves, now + self.to_fs + wait + service)
 
-    def _channel(self, kind: Literal["read", "write"], granules: int, now: int) -> int:
-        mixed = any(k != kind for k in self.kinds[-16:]) or (kind == "read" and len(self.kinds) - self.last_held <= 16)
+    def _wait_for_batches(self, arrival: int) -> int:
+        """Mean wait of a read, from what arrived in its window and, in part, in the one before."""
+        window = max([arrival >> 32, *self.windows])
+        gone = max(0, arrival - (window << 32)) >> 22
+        load = {}
+        for kind in ("read", "write"):
+            before = self.windows[window - 1][kind] >> 10
+            load[kind] = self.windows[window][kind] + before * (1024 - gone) >> 22
+        load["write"] = min(1024, load["write"])
+        load["read"] = min(1024 - load["write"], load["read"])
+        gpu = self.gpu
+        size = {"read": gpu.dram_read_batch_bytes, "write": gpu.dram_write_batch_bytes}
+        times = {kind: size[kind] * gpu.granule_fs(kind) // gpu.dram_granule_bytes for kind in load}  # type: ignore[arg-type]
+        return 2 * sum(load[kind] * times[kind] for kind in load) // (4 * 1024 - 3 * sum(load.values()))
+
+    def _channel(self, kind: Literal["read", "write"], granules: int, now: int) -> tuple[int, int]:
+        mixed = any(k != kind for k in self.kinds[-16:])
         self.kinds.append(kind)
         arrival = now + self.to_fs
         start = max(self.channel_free, arrival)
-        self.channel_free = start + granules * self.gpu.granule_fs("mixed" if mixed else kind)
+        service = granules * self.gpu.granule_fs("mixed" if mixed else kind)
+        self.windows[max([arrival >> 32, *self.windows])][kind] += service
+        self.channel_free = start + service
         self.served.append((self.number, arrival, self.channel_free))
-        return self.channel_free
+        return self.channel_free, service
 
     def _use(self, line: int, now: int) -> bool:
         """Use a line, whatever must leave for it; tells whether something had to be written."""
@@ -137,19 +156,8 @@ class HomeSlice:
         written = self.dirty & set(sectors_of(left))
         self.dirty -= written
         if written:
-            self._write_back(len({s * 32 // self.gpu.dram_granule_bytes for s in written}), now)
+            self._dram("write", written, now)
         return bool(written)
-
-    def _write_back(self, granules: int, now: int) -> None:
-        """Hold what leaves the L2 until there is a batch; reads that follow know of it either way."""
-        granule = self.gpu.dram_granule_bytes
-        self.counts["write"] += granules * granule
-        self.held += granules
-        self.last_held = len(self.kinds)
-        if self.held * granule < self.gpu.dram_write_batch_bytes // granule * granule:
-            return
-        self._channel("write", self.held, now)
-        self.held = 0
 
     def _read(self, line: int, sectors: set[int], now: int) -> tuple[int, bool]:
         """Read at home; returns when the sectors are there, and whether any of them was, or was on its way."""

@@ -106,6 +106,7 @@ MUTATIONS = (
     Mutation("M5 as near as near", Slice, "_read_near", "leaves + self._far_fs", "leaves"),
     Mutation("M5 copies out of date", Slice, "_pass_halves", "near.drop(number, mask)", "pass"),
     Mutation("M6 reads are never mixed", Channel, "read", "<= MIX_WINDOW", "< 0"),
+    Mutation("M6 nobody waits for batches", Channel, "fetch", " + wait + ", " + "),
     Mutation("M6 the neighbour stays away", Slice, "_fetch", "line.valid |= fetched", "line.valid |= missing"),
     Mutation(
         "M7 atomics at once",

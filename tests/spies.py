@@ -25,6 +25,7 @@ from gpusim_des.timing.l2 import BareChannel, Slice
 from gpusim_des.timing.load_store import LoadStoreQueue
 from gpusim_des.timing.memory_path import AtomicRequest, ReadRequest, WriteRequest
 from gpusim_des.timing.memory_unit import MemoryUnit
+from gpusim_des.timing.offered_load import mean_wait_fs
 from gpusim_des.timing.resources import SmResources
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.work import Work
@@ -211,10 +212,16 @@ def _watch_channels(seen: Seen, patch: pytest.MonkeyPatch) -> None:
         count["mixed write"] += mixed and channel._mixed_fs != channel._write_fs
         count["lone write"] += not mixed and channel._write_fs != channel._read_fs
 
+    def fetch(channel: Channel, arrival_fs: int, _: int) -> None:
+        shares = channel._load.shares(arrival_fs)
+        wait = mean_wait_fs(shares, channel._read_batch_fs, channel._write_batch_fs)
+        count["batches waited for"] += arrival_fs + wait > channel.free
+
     def bare(name: str) -> Look:
         return lambda *_: count.update([f"bare {name}"])
 
     _before(patch, Channel, "read", read)
+    _before(patch, Channel, "fetch", fetch)
     _before(patch, Channel, "write", write)
     for name in ("read", "write", "fetch"):
         _before(patch, BareChannel, name, bare(name))

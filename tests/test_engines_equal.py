@@ -10,6 +10,7 @@ from gpusim_des.errors import DeadlockError, SimulationInterrupted, TraceError
 from gpusim_des.gpu import load_gpu
 from gpusim_des.timeline import Timeline
 from gpusim_des.timing.compiled_engine import CompiledEngine
+from gpusim_des.timing.offered_load import WINDOW_BITS
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.simulate import simulate
 from gpusim_des.trace import KernelTrace
@@ -72,6 +73,17 @@ def test_engines_are_equal_on_real_gpus(name: str, caches: bool) -> None:
     one, other = (engine(gpu, caches=caches).run(kernels, [0, 1, 0]) for engine in engines)
     assert one == other
     assert len(one.blocks) == 250
+
+
+def test_engines_are_equal_over_many_windows_of_load() -> None:
+    """M6: reads and writes, a pause of more than a window, and reads and writes again, through an L2 of a few lines."""
+    gpu = load_gpu("a100-sxm-80gb").slice(sms=1).replace(l2_size="16 KiB")
+    kernels = [streaming(400, 4), trace([chain(2600)]), streaming(200, 4)]
+    one, other = (engine(gpu).run(kernels, [0, 0, 0]) for engine in (SimpyEngine, CompiledEngine))
+    assert one == other
+    first, pause, _ = (kernel.end_fs - kernel.start_fs for kernel in one.kernels)
+    assert first > 3 << WINDOW_BITS
+    assert pause > 1 << WINDOW_BITS
 
 
 def test_a_program_that_waits_for_stores_and_atomics_is_equal() -> None:

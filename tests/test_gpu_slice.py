@@ -41,8 +41,14 @@ def test_every_slice_keeps_the_balance(name: str, sms: int) -> None:
     assert abs(part.l2_bandwidth_bytes_per_s - Fraction(gpu.l2_bandwidth_bytes_per_s * part.sms, gpu.sms)) <= Fraction(
         1, 2
     )
+    for batch in ("dram_read_batch_bytes", "dram_write_batch_bytes"):  # as long as before, to a byte
+        seconds = getattr(gpu, batch) / gpu.channel_bandwidth_bytes_per_s
+        assert (
+            abs(getattr(part, batch) / part.channel_bandwidth_bytes_per_s - seconds)
+            <= 1 / part.channel_bandwidth_bytes_per_s
+        )
     kept = {"title", "sms", "dram_channels", "dram_bandwidth_bytes_per_s", "l2_bytes", "memory_bytes"}
-    kept |= {"l2_bandwidth_bytes_per_s", "dispatch_interval_fs"}
+    kept |= {"l2_bandwidth_bytes_per_s", "dispatch_interval_fs", "dram_read_batch_bytes", "dram_write_batch_bytes"}
     for field in dataclasses.fields(gpu):
         if field.compare and field.name not in kept:
             assert getattr(part, field.name) == getattr(gpu, field.name)

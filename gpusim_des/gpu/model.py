@@ -37,9 +37,10 @@ class GPU(Parameters):
     def slice(self, *, sms: int) -> GPU:
         """Return the same GPU with `sms` of its SMs and their share of everything outside the SMs.
 
-        DRAM channels are rounded and at least one; bandwidth, L2 and memory keep their proportion. The dispatch
-        interval grows in proportion: with fewer SMs behind one block scheduler, every SM is still fed at the same
-        rate. The title says that it is a slice, and of what; a slice of a slice is one of the whole GPU.
+        DRAM channels are rounded and at least one; bandwidth, L2 and memory keep their proportion. Where channels so
+        become faster or slower, they serve more or less in a batch, for as long as before. The dispatch interval
+        grows in proportion: with fewer SMs behind one block scheduler, every SM is still fed at the same rate. The
+        title says that it is a slice, and of what; a slice of a slice is one of the whole GPU.
 
         Raises
         ------
@@ -62,13 +63,17 @@ class GPU(Parameters):
         if sms == self.sms:
             return self
         share = Fraction(sms, self.sms)
+        channels = max(1, round(self.dram_channels * share))
+        faster = share * self.dram_channels / channels
         # Who changed the number of SMs after slicing made another whole.
         whole = self.slice_of[1] if self.slice_of and "sms" not in self.changed else self.sms
         return dataclasses.replace(
             self,
             **_remarks(self, (sms, whole), self.changed),
             sms=sms,
-            dram_channels=max(1, round(self.dram_channels * share)),
+            dram_channels=channels,
+            dram_read_batch_bytes=round(self.dram_read_batch_bytes * faster),
+            dram_write_batch_bytes=round(self.dram_write_batch_bytes * faster),
             dram_bandwidth_bytes_per_s=round(self.dram_bandwidth_bytes_per_s * share),
             l2_bytes=round(self.l2_bytes * share),
             l2_bandwidth_bytes_per_s=round(self.l2_bandwidth_bytes_per_s * share),

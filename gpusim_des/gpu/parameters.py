@@ -141,8 +141,10 @@ class Parameters(SMLimits):
     channel_hash: str
     dram_granule_bytes: int
     """Least that a channel moves (rule M6)."""
+    dram_read_batch_bytes: int
+    """Reads that a channel serves together while others wait (rule M6)."""
     dram_write_batch_bytes: int
-    """Dirty data that gather at a channel before they are written together (rule M6)."""
+    """Writes that a channel serves together while reads wait (rule M6)."""
     dram_efficiency_read: Fraction
     """Share of the peak that streams of reads reach."""
     dram_efficiency_write: Fraction
@@ -254,11 +256,6 @@ class Parameters(SMLimits):
         rate = getattr(self, f"tensor_{kind}")
         assert isinstance(rate, int)
         return rate
-
-    @property
-    def dram_write_batch_granules(self) -> int:
-        """Granules of dirty lines that a channel writes at once, at least one (rule M6)."""
-        return max(1, self.dram_write_batch_bytes // self.dram_granule_bytes)
 
     @property
     def l2_sector_fs(self) -> int:

@@ -10,7 +10,7 @@ from gpusim_des.gpu import GPU, occupancy
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.timing.choice import Engine
 
-COMPILED_FROM = 30_000
+COMPILED_FROM = 2_000
 """Warp instructions from which on the compiled engine is taken, which most validations have loaded anyway."""
 
 STREAMED_L2_BYTES = 16 * 1024
@@ -20,7 +20,7 @@ It is soon full of what was written, as the chip's is for most of a run that goe
 """
 
 STREAMED_BYTES = 10 * STREAMED_L2_BYTES
-"""What an SM writes before the steady state is taken for granted: the L2 is full, and DRAM has written batches (M6)."""
+"""What an SM writes before the steady state is taken for granted: the L2 is full, and DRAM writes what leaves it."""
 
 
 def engine_for(dev: Device) -> Engine:

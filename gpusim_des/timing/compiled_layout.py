@@ -49,7 +49,8 @@ UNITS = PIPES + 2
     L2_SECTOR_FS,
     L2_WRITE_FS,
     L2_PART_FS,
-    WRITE_BATCH,
+    READ_BATCH_FS,
+    WRITE_BATCH_FS,
     ATOMIC_FS,
     FAR_FS,
     TO_DRAM_FS,
@@ -89,7 +90,7 @@ UNITS = PIPES + 2
     UNTIL_PLACE,
     CUT,
     FREE_LISTS,
-) = range(62)
+) = range(63)
 """FREE_LISTS and the words behind it: the first free stretch of every length."""
 
 LONG = 10
@@ -327,7 +328,8 @@ F_MASK, F_WHAT, F_NEXT = range(3)
 FILL_WORDS = 3
 
 V_FREE, V_BUSY, V_SERVED, V_LAST_READ, V_LAST_WRITE, V_IDLE = range(6)
-V_STRETCHES = 6
+V_WINDOW, V_READS, V_WRITES, V_READS_BEFORE, V_WRITES_BEFORE = range(6, 11)
+V_STRETCHES = 11
 SERVER_WORDS = V_STRETCHES + 2 * LOOKBACK
 """A server, and its latest idle stretches in a ring; IDLE counts all of them."""
 
@@ -336,8 +338,7 @@ Z_ATOMIC = SERVER_WORDS
 Z_CHANNEL = 2 * SERVER_WORDS
 Z_HOME = 3 * SERVER_WORDS
 Z_NEAR = Z_HOME + 1
-Z_HELD = Z_NEAR + 2
-SLICE_WORDS = Z_HELD + 1
+SLICE_WORDS = Z_NEAR + 2
 
 # Events ---------------------------------------------------------------------------------------------------------------
 

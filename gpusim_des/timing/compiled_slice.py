@@ -24,6 +24,7 @@ from gpusim_des.timing.compiled_layout import (
     R_L2_HITS,
     R_READS,
     R_WRITTEN,
+    READ_BATCH_FS,
     READ_FS,
     SLICE_WORDS,
     SLICES,
@@ -41,9 +42,14 @@ from gpusim_des.timing.compiled_layout import (
     V_IDLE,
     V_LAST_READ,
     V_LAST_WRITE,
+    V_READS,
+    V_READS_BEFORE,
     V_SERVED,
     V_STRETCHES,
-    WRITE_BATCH,
+    V_WINDOW,
+    V_WRITES,
+    V_WRITES_BEFORE,
+    WRITE_BATCH_FS,
     WRITE_FS,
     X_DIRTY,
     X_FILLS,
@@ -51,12 +57,12 @@ from gpusim_des.timing.compiled_layout import (
     X_VALID,
     Z_ATOMIC,
     Z_CHANNEL,
-    Z_HELD,
     Z_HOME,
     Z_NEAR,
     Z_SERVER,
 )
 from gpusim_des.timing.hbm import MIX_WINDOW
+from gpusim_des.timing.offered_load import PART_BITS, PARTS, WINDOW_BITS
 from gpusim_des.timing.server import LOOKBACK
 
 WHOLE_LINE = 15
@@ -82,12 +88,45 @@ def serve(m: Words, v: int, arrival: int, service: int) -> int:
 
 
 @compiled
+def _turn_to(m: Words, v: int, time: int) -> None:
+    """Begin the window in which a time lies, as in `offered_load`."""
+    window = time >> WINDOW_BITS
+    if window > m[v + V_WINDOW]:
+        follows = window == m[v + V_WINDOW] + 1
+        m[v + V_READS_BEFORE] = m[v + V_READS] if follows else 0
+        m[v + V_WRITES_BEFORE] = m[v + V_WRITES] if follows else 0
+        m[v + V_READS] = 0
+        m[v + V_WRITES] = 0
+        m[v + V_WINDOW] = window
+
+
+@compiled
 def channel_read(m: Words, v: int, arrival: int, granules: int) -> int:
     """Accept a read of a channel; returns when its last granule has left it."""
     served = m[v + V_SERVED]
     m[v + V_LAST_READ] = served
     mixed = served - m[v + V_LAST_WRITE] <= MIX_WINDOW
-    return serve(m, v, arrival, granules * (m[MIXED_FS] if mixed else m[READ_FS]))
+    service = granules * (m[MIXED_FS] if mixed else m[READ_FS])
+    _turn_to(m, v, arrival)
+    m[v + V_READS] += service
+    return serve(m, v, arrival, service)
+
+
+@compiled
+def _channel_fetch(m: Words, v: int, arrival: int, granules: int) -> int:
+    """Accept a read of the L2, which waits for batches of others as well; returns when it has left."""
+    _turn_to(m, v, arrival)
+    gone = max(0, arrival - (m[v + V_WINDOW] << WINDOW_BITS)) >> WINDOW_BITS - PART_BITS
+    left = PARTS - gone
+    writes = m[v + V_WRITES] + (m[v + V_WRITES_BEFORE] >> PART_BITS) * left >> WINDOW_BITS - PART_BITS
+    reads = m[v + V_READS] + (m[v + V_READS_BEFORE] >> PART_BITS) * left >> WINDOW_BITS - PART_BITS
+    writes = min(PARTS, writes)
+    reads = min(PARTS - writes, reads)
+    work = reads * m[READ_BATCH_FS] + writes * m[WRITE_BATCH_FS]
+    wait = 2 * work // (4 * PARTS - 3 * (reads + writes))
+    busy = m[v + V_BUSY]
+    leaves = channel_read(m, v, arrival, granules)
+    return max(leaves, arrival + wait + m[v + V_BUSY] - busy)
 
 
 @compiled
@@ -96,7 +135,10 @@ def channel_write(m: Words, v: int, arrival: int, granules: int) -> int:
     served = m[v + V_SERVED]
     m[v + V_LAST_WRITE] = served
     mixed = served - m[v + V_LAST_READ] <= MIX_WINDOW
-    return serve(m, v, arrival, granules * (m[MIXED_FS] if mixed else m[WRITE_FS]))
+    service = granules * (m[MIXED_FS] if mixed else m[WRITE_FS])
+    _turn_to(m, v, arrival)
+    m[v + V_WRITES] += service
+    return serve(m, v, arrival, service)
 
 
 @compiled
@@ -128,17 +170,6 @@ def _granules(m: Words, mask: int) -> int:
 
 
 @compiled
-def _write_back(m: Words, z: int, arrival: int, granules: int) -> None:
-    """Accept what leaves the L2; it waits for others, and a whole batch is written at once."""
-    m[z + Z_CHANNEL + V_LAST_WRITE] = m[z + Z_CHANNEL + V_SERVED]
-    m[z + Z_HELD] += granules
-    if m[z + Z_HELD] >= m[WRITE_BATCH]:
-        held = m[z + Z_HELD]
-        m[z + Z_HELD] = 0
-        channel_write(m, z + Z_CHANNEL, arrival, held)
-
-
-@compiled
 def _allocate_line(m: Words, z: int, number: int, leaves: int, run: int) -> int:
     """Make room at home; a dirty line that has to leave is written to DRAM."""
     home = m[z + Z_HOME]
@@ -149,7 +180,7 @@ def _allocate_line(m: Words, z: int, number: int, leaves: int, run: int) -> int:
         if m[old + X_DIRTY]:
             granules = _granules(m, m[old + X_DIRTY])
             m[run + R_WRITTEN] += granules
-            _write_back(m, z, leaves + m[TO_DRAM_FS], granules)
+            channel_write(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules)
         discard(m, old, False)
     return enter(m, home, number)
 
@@ -166,7 +197,7 @@ def _read_home(m: Words, z: int, number: int, mask: int, leaves: int, run: int) 
         fetched = _paired(m, missing) & ~m[x + X_VALID]
         granules = _granules(m, missing)
         m[run + R_READS] += granules
-        there = channel_read(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules) + m[FROM_DRAM_FS]
+        there = _channel_fetch(m, z + Z_CHANNEL, leaves + m[TO_DRAM_FS], granules) + m[FROM_DRAM_FS]
         m[x + X_VALID] |= fetched
         add_fill(m, x, fetched, there)
         ready = max(ready, there)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpusim_des.gpu import GPU
+from gpusim_des.timing.offered_load import OfferedLoad, mean_wait_fs, read_batch_fs, write_batch_fs
 from gpusim_des.timing.server import FifoServer
 
 MIX_WINDOW = 16
@@ -14,7 +15,8 @@ class Channel(FifoServer):
     """One HBM channel: granules × granule time / efficiency, in the order of arrival."""
 
     __slots__ = (
-        *("_batch", "_held", "_last_read", "_last_write", "_mixed_fs", "_read_fs", "_write_fs"),
+        *("_last_read", "_last_write", "_load", "_mixed_fs"),
+        *("_read_batch_fs", "_read_fs", "_write_batch_fs", "_write_fs"),
         *("read_granules", "write_granules"),
     )
 
@@ -24,9 +26,9 @@ class Channel(FifoServer):
         self._write_fs = gpu.granule_fs("write")
         self._mixed_fs = gpu.granule_fs("mixed")
         self._last_read = self._last_write = -MIX_WINDOW - 1
-        self._batch = gpu.dram_write_batch_granules
-        self._held = 0
-        """Granules that wait until they are a batch."""
+        self._read_batch_fs = read_batch_fs(gpu)
+        self._write_batch_fs = write_batch_fs(gpu)
+        self._load = OfferedLoad()
         self.read_granules = 0
         self.write_granules = 0
 
@@ -35,23 +37,22 @@ class Channel(FifoServer):
         self._last_read = self.served
         self.read_granules += granules
         mixed = self.served - self._last_write <= MIX_WINDOW
-        return self.serve(arrival_fs, granules * (self._mixed_fs if mixed else self._read_fs))
+        service = granules * (self._mixed_fs if mixed else self._read_fs)
+        self._load.add(arrival_fs, reads=service, writes=0)
+        return self.serve(arrival_fs, service)
+
+    def fetch(self, arrival_fs: int, granules: int) -> int:
+        """Accept a read of the L2, which waits for a batch at least; returns when it has left, in femtoseconds."""
+        wait = mean_wait_fs(self._load.shares(arrival_fs), self._read_batch_fs, self._write_batch_fs)
+        busy = self.busy
+        leaves = self.read(arrival_fs, granules)
+        return max(leaves, arrival_fs + wait + self.busy - busy)
 
     def write(self, arrival_fs: int, granules: int) -> int:
         """Accept a write that arrives now; returns when its last granule is in memory, in femtoseconds."""
-        self.write_granules += granules
-        return self._write(arrival_fs, granules)
-
-    def write_back(self, arrival_fs: int, granules: int) -> None:
-        """Accept what leaves the L2; it waits for others, and a whole batch is written at once."""
         self._last_write = self.served
         self.write_granules += granules
-        self._held += granules
-        if self._held >= self._batch:
-            held, self._held = self._held, 0
-            self._write(arrival_fs, held)
-
-    def _write(self, arrival_fs: int, granules: int) -> int:
-        self._last_write = self.served
         mixed = self.served - self._last_read <= MIX_WINDOW
-        return self.serve(arrival_fs, granules * (self._mixed_fs if mixed else self._write_fs))
+        service = granules * (self._mixed_fs if mixed else self._write_fs)
+        self._load.add(arrival_fs, reads=0, writes=service)
+        return self.serve(arrival_fs, service)

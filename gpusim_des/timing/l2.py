@@ -144,7 +144,7 @@ class Slice:
         fetched = self._fetched[missing] & ~line.valid
         granules = self._granules[missing]
         traffic.read_granules += granules
-        there = self.channel.read(leaves + self._to_dram_fs, granules) + self._from_dram_fs
+        there = self.channel.fetch(leaves + self._to_dram_fs, granules) + self._from_dram_fs
         line.valid |= fetched
         line.fills = [*(line.fills or ()), (fetched, there)]
         return there
@@ -158,7 +158,7 @@ class Slice:
             if left.dirty:
                 granules = self._granules[left.dirty]
                 traffic.write_granules += granules
-                self.channel.write_back(leaves + self._to_dram_fs, granules)
+                self.channel.write(leaves + self._to_dram_fs, granules)
         return line
 
     def write(self, arrival_fs: int, packet: Packet, partition: int, traffic: Traffic) -> int:
