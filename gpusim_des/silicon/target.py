@@ -64,7 +64,8 @@ class Target:
     cited
         Texts by which GPU models cite this measurement.
     rule
-        The rule of the timing model that was read from this measurement; empty where none was.
+        The rule of the timing model, or what of the reproduction, was read from this measurement; empty where
+        nothing was.
     why
         What the model lacks, where the error is large.
     """

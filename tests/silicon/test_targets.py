@@ -15,6 +15,8 @@ CALIBRATION = {
     # Latency plateaus are what the models' latencies are.
     *("pchase_v100", "pchase_a100_80", "pchase_md_h100", "warps_in_dram_3090", "shared_latency_2070"),
     *("pchase_h100_pcie", "pchase_l40"),
+    # Integer instructions of a hop from index to address.
+    "pchase_md_v100",
     # Efficiencies of DRAM, and the cost of a block's start and end.
     *("occupancy_curve_a100_80", "occupancy_curve_h100_pcie", "occupancy_curve_v100"),
     *("babelstream_h100_sxm", "babelstream_h200", "strides_t4", "roofline_l40", "roofline_a40"),
