@@ -115,6 +115,15 @@ def test_an_interrupt_is_one_line_and_leaves_nothing_half_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_before_the_work_begins_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(dir: Path) -> None:  # noqa: A002 - the name of the argument of tempfile's
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tempfile.TemporaryFile", interrupt)
+    assert main(["demo", "--gpu", "tiny", "--out", str(tmp_path / "new" / "out")]) == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_signal_interrupts_the_command(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "gpusim_des", "demo", "--out", str(tmp_path / "out")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -62,21 +62,20 @@ def writable(folder: Path, option: str = "--out") -> Iterator[None]:
     import tempfile  # noqa: PLC0415 - takes a while to load, and `--help` does not need it
 
     made: list[Path] = []
-    try:
-        made += [path for path in (folder, *folder.parents) if not path.exists()]
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        _remove_empty(made)
-        taken = isinstance(error, FileExistsError | NotADirectoryError)
-        reason = "a file of this name is in the way" if taken else (error.strerror or str(error)).lower()
-        culprit = next((str(path) for path in (folder, *folder.parents) if path.is_file()), "") if taken else ""
-        where = f" ({culprit})" if culprit and culprit != str(folder) else ""
-        raise OSError(
-            f"cannot write to the folder {folder}: {reason}{where}; choose another one with {option}"
-        ) from None
-    try:
+    try:  # an interrupt may come at any time, also before the work begins
+        try:
+            made += [path for path in (folder, *folder.parents) if not path.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            taken = isinstance(error, FileExistsError | NotADirectoryError)
+            reason = "a file of this name is in the way" if taken else (error.strerror or str(error)).lower()
+            culprit = next((str(path) for path in (folder, *folder.parents) if path.is_file()), "") if taken else ""
+            where = f" ({culprit})" if culprit and culprit != str(folder) else ""
+            raise OSError(
+                f"cannot write to the folder {folder}: {reason}{where}; choose another one with {option}"
+            ) from None
         yield
     except BaseException:
         _remove_empty(made)
