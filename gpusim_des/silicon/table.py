@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from gpusim_des.errors import SimError
+from gpusim_des.silicon.held import held
 from gpusim_des.silicon.target import load_target
 from gpusim_des.silicon.validation import LARGE, SECTIONS, Errors, Outcome, Result
 
@@ -90,6 +91,13 @@ def _summary_cells(results: Sequence[Result]) -> list[tuple[str, ...]]:
 SUMMARY_HEADER = ("group", "targets", "mean", "median", "90th percentile", "worst")
 
 
+def _held_cells(results: Sequence[Result]) -> list[tuple[str, ...]]:
+    return [(h.name, str(h.points), f"{h.bound:.0%}", f"{h.worst:+.1%}") for h in held(results)]
+
+
+HELD_HEADER = ("points", "number", "asked", "worst")
+
+
 def _columns(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
     wide = [max(len(line[k]) for line in (header, *lines)) for k in range(len(header))]
     return ["  ".join(cell.ljust(w) for cell, w in zip(line, wide, strict=True)).rstrip() for line in (header, *lines)]
@@ -106,6 +114,9 @@ def as_text(results: Sequence[Result]) -> str:
     lacking = [f"{r.target}: {r.why}" for r in rows if r.why]
     if lacking:
         said += [f"what the model lacks where the error is above {LARGE:.0%}:", *lacking, ""]
+    points = _held_cells(results)
+    if points:
+        said += [*_columns(HELD_HEADER, points), ""]
     return "\n".join([*said, *_columns(SUMMARY_HEADER, _summary_cells(results))])
 
 
@@ -171,19 +182,26 @@ def _markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str
     return [f"| {' | '.join(header)} |", rule, *(f"| {' | '.join(line)} |" for line in lines)]
 
 
-def as_markdown(rows: Sequence[Row], summaries: Sequence[Sequence[str]], made: str) -> str:
+def as_markdown(
+    rows: Sequence[Row], summaries: Sequence[Sequence[str]], points: Sequence[Sequence[str]], made: str
+) -> str:
     """Return the block of a README, markers included; `made` says by what and when.
 
     Examples
     --------
     >>> r = Row("predictions", "demo", "tiny", "1 s", "2 s", "100.0%", "+100.0%", "everything")
-    >>> print(as_markdown([r], [("all predictions", "1", "100.0%", "100.0%", "100.0%", "100.0%")], "by hand"))
+    >>> sums = [("all predictions", "1", "100.0%", "100.0%", "100.0%", "100.0%")]
+    >>> print(as_markdown([r], sums, [("counts", "4", "0%", "+0.0%")], "by hand"))
     <!-- validation: begin -->
     by hand
     <BLANKLINE>
     | group | targets | mean | median | 90th percentile | worst |
     |---|---|---|---|---|---|
     | all predictions | 1 | 100.0% | 100.0% | 100.0% | 100.0% |
+    <BLANKLINE>
+    | points | number | asked | worst |
+    |---|---|---|---|
+    | counts | 4 | 0% | +0.0% |
     <BLANKLINE>
     **predictions**
     <BLANKLINE>
@@ -192,7 +210,7 @@ def as_markdown(rows: Sequence[Row], summaries: Sequence[Sequence[str]], made: s
     | demo | tiny | 1 s | 2 s | 100.0% | +100.0% | everything |
     <!-- validation: end -->
     """
-    said = [BEGIN, made, "", *_markdown(SUMMARY_HEADER, summaries)]
+    said = [BEGIN, made, "", *_markdown(SUMMARY_HEADER, summaries), "", *_markdown(HELD_HEADER, points)]
     for section in SECTIONS:
         members = [r.cells for r in rows if r.section == section]
         if members:
@@ -202,11 +220,11 @@ def as_markdown(rows: Sequence[Row], summaries: Sequence[Sequence[str]], made: s
 
 def block(results: Sequence[Result], made: str) -> str:
     """Return the block of a README for these results."""
-    return as_markdown([row(result) for result in results], _summary_cells(results), made)
+    return as_markdown([row(result) for result in results], _summary_cells(results), _held_cells(results), made)
 
 
-def read_block(text: str) -> tuple[list[Row], list[tuple[str, ...]], str]:
-    """Read a README's block back: rows, summary, and by what and when it was made.
+def read_block(text: str) -> tuple[list[Row], list[tuple[str, ...]], list[tuple[str, ...]], str]:
+    """Read a README's block back: rows, summary, points that are held, and by what and when it was made.
 
     Raises
     ------
@@ -218,18 +236,21 @@ def read_block(text: str) -> tuple[list[Row], list[tuple[str, ...]], str]:
     lines = text.partition(BEGIN)[2].partition(END)[0].strip().splitlines()
     rows: list[Row] = []
     summaries: list[tuple[str, ...]] = []
+    points: list[tuple[str, ...]] = []
     section = ""
     for line in lines[1:]:
         cells = tuple(cell.strip() for cell in line.strip("|").split("|"))
         if line.startswith("**"):
             section = line.strip("*")
-        elif not line.startswith("|") or line.startswith("|---") or cells in (HEADER, SUMMARY_HEADER):
+        elif not line.startswith("|") or line.startswith("|---") or cells in (HEADER, SUMMARY_HEADER, HELD_HEADER):
             continue
         elif section:
             rows.append(Row(section, *cells))
+        elif len(cells) == len(HELD_HEADER):
+            points.append(cells)
         else:
             summaries.append(cells)
-    return rows, summaries, lines[0] if lines else ""
+    return rows, summaries, points, lines[0] if lines else ""
 
 
 def put_block(text: str, new: str) -> str:

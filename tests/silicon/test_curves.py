@@ -7,16 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from gpusim_des.gpu import load_gpu
+from gpusim_des.silicon.held import occupied_points
 from gpusim_des.silicon.streams import bandwidth_of_one_element
 from gpusim_des.silicon.target import Point, Target, list_targets
 
 CURVES = tuple(target for target in list_targets() if target.group == "bandwidth against occupancy")
-
-
-def occupied(target: Target) -> list[Point]:
-    """Points with more than a tenth of the threads that an SM holds."""
-    most = load_gpu(target.gpu).max_threads_per_sm
-    return [p for p in target.points if 10 * p.inputs["threads"] * p.inputs["blocks"] > most]
 
 
 def check(target: Target, points: Sequence[Point]) -> None:
@@ -30,7 +25,7 @@ def test_the_curves_are_those_of_six_gpus() -> None:
     assert sorted(target.gpu for target in CURVES) == [
         *("a100-sxm-40gb", "a100-sxm-80gb", "a40", "h100-pcie", "l40", "v100-pcie")
     ]
-    assert sum(len(occupied(target)) for target in CURVES) == 678
+    assert sum(len(occupied_points(target)) for target in CURVES) == 678
 
 
 @pytest.mark.parametrize("target", CURVES, ids=lambda t: t.gpu)
@@ -49,4 +44,4 @@ def test_some_points_of_each_curve(target: Target) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", CURVES, ids=lambda t: t.gpu)
 def test_all_points_of_each_curve(target: Target) -> None:
-    check(target, occupied(target))
+    check(target, occupied_points(target))

@@ -75,7 +75,8 @@ def test_calibration_is_read_from_the_sources_of_the_models() -> None:
 def test_what_a_model_took_from_a_measurement() -> None:
     taken = load_target("occupancy_curve_v100").inputs_of(load_gpu("v100-pcie"))
     efficiencies = {f"dram_efficiency_{kind}" for kind in ("read", "write", "mixed")}
-    assert set(taken) == {"block_start_cycles", "block_end_cycles", "dram_write_batch_bytes", *efficiencies}
+    batches = {"dram_read_batch_bytes", "dram_write_batch_bytes"}
+    assert set(taken) == {"block_start_cycles", "block_end_cycles", *batches, *efficiencies}
     assert "RRZE-HPC/gpu-benches gpu-stream" in taken["dram_efficiency_read"]
     assert load_target("roofline_a100_40").inputs_of(load_gpu("a100-sxm-40gb")) == {}
 

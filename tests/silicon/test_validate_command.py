@@ -52,7 +52,7 @@ def test_writes_the_table_of_a_readme(tmp_path: Path) -> None:
     readme.write_text("# Mine\n<!-- validation: begin -->\n<!-- validation: end -->\nmore\n", encoding="utf-8")
     assert main(["validate", *FAST, "--readme", str(readme)]) == 0
     text = readme.read_text(encoding="utf-8")
-    rows, _, made = read_block(text)
+    rows, _, _, made = read_block(text)
     assert [row.target for row in rows] == ["shared_latency_2070", "sgemm_sectors"]
     assert made.startswith("Made by `gpusim-des validate --target shared_latency_2070 --target sgemm_sectors` with")
     assert text.startswith("# Mine\n<!--")
