@@ -86,6 +86,17 @@ def test_engines_are_equal_over_many_windows_of_load() -> None:
     assert pause > 1 << WINDOW_BITS
 
 
+def test_the_longest_batches_fit_64_bits() -> None:
+    """M6: at full load a read waits for two batches, here of a second each."""
+    gpu = TINY.replace(dram_bandwidth="64 MB/s", dram_latency=1 << 20, l2_size="1 KiB")
+    gpu = gpu.replace(dram_read_batch="16 MB", dram_write_batch="16 MB")
+    assert gpu.dram_batch_fs("read") == gpu.dram_batch_fs("write") == 10**15
+    program = [part for line in range(0, 80, 4) for part in (store([line]), load([line + 400]))]
+    one, other = (engine(gpu, caches=True).run([trace([program])], [0]) for engine in (SimpyEngine, CompiledEngine))
+    assert one == other
+    assert 10**15 < one.kernels[0].end_fs < 3 * 10**15
+
+
 def test_a_program_that_waits_for_stores_and_atomics_is_equal() -> None:
     """M7, M8: full store buffers stop the load/store unit, and one address is fought for."""
     gpu = TINY.replace(store_buffer="128 B", load_store_queue_depth=2)

@@ -186,6 +186,12 @@ def test_refuses_a_wrong_change(changes: dict[str, object], message: str) -> Non
         ({"l2_bandwidth": "1 B/s"}, r"memory.l2_bandwidth = 1 B/s: one sector takes \d+ fs in one of 4 slices; it"),
         ({"dram_bandwidth": "100 B/s"}, r"memory.dram_bandwidth = 100 B/s: at the efficiency of read .* a millisecond"),
         ({"dram_efficiency_mixed": "1/10000000"}, r"at the efficiency of mixed traffic one granule takes 20+ fs"),
+        (
+            {"dram_bandwidth": "64 MB/s", "dram_write_batch": 16_000_001, "dram_latency": 1 << 20},
+            r"memory.dram_write_batch = 16000001 B: on one of 4 channels .* 64000000 B/s .* at most a second .*or 0 B",
+        ),
+        ({"dram_read_batch": "1 TiB"}, r"memory.dram_read_batch = 1 TiB: .* it takes 6\d+ fs, and must take at most"),
+        ({"dram_read_batch": -1}, r"memory.dram_read_batch \(dram_read_batch_bytes = -1\): must be at least 0$"),
         ({"shared_carveouts": ("0 KiB", "2 TiB")}, r"must rise from at least 0 to at most 1099511627776, each"),
     ],
 )

@@ -23,6 +23,9 @@ LONGEST_SHOWN = 60
 LONGEST_SERVICE_FS = 10**12
 """Longest time that one sector or granule may take: a millisecond."""
 
+LONGEST_BATCH_FS = 10**15
+"""Longest time that a batch may take, a second: engines add up 2048 of them in 64 bits (rule M6)."""
+
 SERVICE_RULE = "it must be a whole number of femtoseconds, at least 1 and at most a millisecond (rule T1)"
 
 
@@ -201,6 +204,16 @@ def _memory_contradictions(gpu: Parameters) -> Iterator[str]:
             f"memory.l2_bandwidth = {gpu.l2_bandwidth_bytes_per_s} B/s: one sector takes {gpu.l2_sector_fs} fs in one "
             f"of {gpu.dram_channels} slices; {SERVICE_RULE}"
         )
+    for name, nbytes, batch_fs in (
+        ("dram_read_batch", gpu.dram_read_batch_bytes, gpu.dram_batch_fs("read")),
+        ("dram_write_batch", gpu.dram_write_batch_bytes, gpu.dram_batch_fs("write")),
+    ):
+        if batch_fs > LONGEST_BATCH_FS:
+            yield (
+                f"memory.{name} = {format_bytes(nbytes)}: on one of {gpu.dram_channels} channels of together "
+                f"{gpu.dram_bandwidth_bytes_per_s} B/s it takes {batch_fs} fs, and must take at most a second (rule "
+                "M6); choose a smaller one, or 0 B for none"
+            )
     yield from _latency_contradictions(gpu)
 
 

@@ -241,6 +241,16 @@ class Parameters(SMLimits):
         """
         return units.to_fs(self.dram_granule_bytes / (self.channel_bandwidth_bytes_per_s * self.efficiency(kind)))
 
+    def dram_batch_fs(self, kind: Literal["read", "write"]) -> int:
+        """Femtoseconds for which one batch of reads, or of writes, occupies a DRAM channel (rule M6).
+
+        >>> from gpusim_des.gpu import load_gpu
+        >>> load_gpu("tiny").replace(dram_read_batch="1 KiB").dram_batch_fs("read")  # 32 granules of 2 ns
+        64000000
+        """
+        nbytes = self.dram_read_batch_bytes if kind == "read" else self.dram_write_batch_bytes
+        return nbytes * self.granule_fs(kind) // self.dram_granule_bytes
+
     def port_out_fs(self, nbytes: int) -> int:
         """Femtoseconds that `nbytes` occupy an SM's port to the L2, rounded to nearest."""
         return units.to_fs(Fraction(nbytes, self.port_out_bytes_per_cycle * self.sm_clock_hz))

@@ -12,7 +12,6 @@ from gpusim_des.line_site import NO_SITE, LineSite
 from gpusim_des.timing import compiled_layout as at
 from gpusim_des.timing.compiled_jit import Words
 from gpusim_des.timing.hbm import MIX_WINDOW
-from gpusim_des.timing.offered_load import read_batch_fs, write_batch_fs
 from gpusim_des.timing.program import Program, Timing
 from gpusim_des.timing.server import LOOKBACK
 from gpusim_des.timing.use import Use
@@ -118,8 +117,8 @@ class GpuWords:
             at.L2_SECTOR_FS: gpu.l2_sector_fs,
             at.L2_WRITE_FS: gpu.l2_sector_fs * gpu.l2_write_services,
             at.L2_PART_FS: gpu.l2_sector_fs * (gpu.l2_partial_write_services - gpu.l2_write_services),
-            at.READ_BATCH_FS: read_batch_fs(gpu),
-            at.WRITE_BATCH_FS: write_batch_fs(gpu),
+            at.READ_BATCH_FS: gpu.dram_batch_fs("read"),
+            at.WRITE_BATCH_FS: gpu.dram_batch_fs("write"),
             at.ATOMIC_FS: gpu.atomic_interval_cycles * gpu.sm_period_fs,
             at.FAR_FS: gpu.l2_far_extra_fs,
             at.TO_DRAM_FS: gpu.dram_extra_fs // 2,

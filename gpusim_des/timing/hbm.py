@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusim_des.gpu import GPU
-from gpusim_des.timing.offered_load import OfferedLoad, mean_wait_fs, read_batch_fs, write_batch_fs
+from gpusim_des.timing.offered_load import OfferedLoad, mean_wait_fs
 from gpusim_des.timing.server import FifoServer
 
 MIX_WINDOW = 16
@@ -26,8 +26,8 @@ class Channel(FifoServer):
         self._write_fs = gpu.granule_fs("write")
         self._mixed_fs = gpu.granule_fs("mixed")
         self._last_read = self._last_write = -MIX_WINDOW - 1
-        self._read_batch_fs = read_batch_fs(gpu)
-        self._write_batch_fs = write_batch_fs(gpu)
+        self._read_batch_fs = gpu.dram_batch_fs("read")
+        self._write_batch_fs = gpu.dram_batch_fs("write")
         self._load = OfferedLoad()
         self.read_granules = 0
         self.write_granules = 0

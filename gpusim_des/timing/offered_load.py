@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from gpusim_des.gpu import GPU
-
 WINDOW_BITS = 32
 """The load is that of the latest 2**32 fs, 4.3 us: several round trips to DRAM, more than a wave of blocks takes."""
 
@@ -78,18 +76,3 @@ def mean_wait_fs(shares: tuple[int, int], read_batch_fs: int, write_batch_fs: in
     """
     reads, writes = shares
     return 2 * (reads * read_batch_fs + writes * write_batch_fs) // (4 * PARTS - 3 * (reads + writes))
-
-
-def read_batch_fs(gpu: GPU) -> int:
-    """Femtoseconds for which reads of one batch occupy a channel.
-
-    >>> from gpusim_des.gpu import load_gpu
-    >>> read_batch_fs(load_gpu("tiny").replace(dram_read_batch="1 KiB"))  # 32 granules of 2 ns
-    64000000
-    """
-    return gpu.dram_read_batch_bytes * gpu.granule_fs("read") // gpu.dram_granule_bytes
-
-
-def write_batch_fs(gpu: GPU) -> int:
-    """Femtoseconds for which writes of one batch occupy a channel."""
-    return gpu.dram_write_batch_bytes * gpu.granule_fs("write") // gpu.dram_granule_bytes
