@@ -1,6 +1,10 @@
 """Who does not choose gets the engine that is quicker, and hears which it was (E3); what is compiled is kept."""
 
+import ast
+import enum
+import importlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +17,7 @@ import pytest
 import gpusim_des as gs
 from gpusim_des.timing import choice
 from gpusim_des.timing.choice import LARGE_WARP_INSTRUCTIONS, choose_engine
+from gpusim_des.timing.compiled_jit import compiled_files, files_with_numbers
 from gpusim_des.trace import Instruction, KernelTrace, OpClass, WarpTrace
 
 PACKAGE = Path(gs.__file__).parent
@@ -58,6 +63,29 @@ def test_the_result_tells_which_engine_was_taken(monkeypatch: pytest.MonkeyPatch
         runs.append(dev.simulate())
     assert [run.engine for run in runs] == ["simpy", "compiled"]
     assert runs[0].timeline == runs[1].timeline
+
+
+def defining_file(module: str, name: str) -> Path:
+    """File of the package in which a name stands that can be imported from `module`."""
+    file = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    if file.exists():
+        return file
+    inside = re.compile(rf"^(class )?{name}\b(\(|:| =)", re.MULTILINE)
+    (found,) = [path for path in file.with_suffix("").rglob("*.py") if inside.search(path.read_text(encoding="utf-8"))]
+    return found
+
+
+def test_all_numbers_in_compiled_code_count_in_its_digest() -> None:
+    """What is kept on disk is out of date when a number, tuple or enumeration changes that was taken from elsewhere."""
+    taken = set()
+    for path in compiled_files():
+        module = importlib.import_module(f"gpusim_des.timing.{path.stem}")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("gpusim_des."):
+                values = {alias.name: getattr(module, alias.asname or alias.name) for alias in node.names}
+                numbers = [n for n, value in values.items() if isinstance(value, int | tuple | enum.EnumType)]
+                taken |= {defining_file(node.module, name) for name in numbers}
+    assert taken - set(compiled_files()) == set(files_with_numbers())
 
 
 def run_copy(package: Path, code: str, cache: Path) -> tuple[str, str]:

@@ -82,14 +82,24 @@ PYTHON_SIDE = ("compiled_batch", "compiled_engine", "compiled_history", "compile
 """Files of the engine with nothing in them to compile."""
 
 
+def compiled_files() -> list[Path]:
+    """Sources of the compiled engine with something in them to compile."""
+    folder = Path(__file__).parent
+    return [path for path in sorted(folder.glob("compiled_*.py")) if path.stem not in PYTHON_SIDE]
+
+
+def files_with_numbers() -> list[Path]:
+    """Other sources, from which those take numbers."""
+    folder = Path(__file__).parent
+    rules = ("program", "cache", "server", "hbm", "offered_load", "order")
+    others = ("trace/operation.py", "timeline/states.py", "gpu/parameters.py")
+    return [*(folder / f"{name}.py" for name in rules), *(folder.parent / name for name in others)]
+
+
 @cache
 def digest() -> int:
     """Digest of the sources of the compiled engine and of the numbers that they take from other files."""
-    folder = Path(__file__).parent
-    files = [path for path in sorted(folder.glob("compiled_*.py")) if path.stem not in PYTHON_SIDE]
-    files += [folder / name for name in ("program.py", "cache.py", "server.py", "hbm.py", "order.py")]
-    files += [folder.parent / name for name in ("trace/operation.py", "timeline/states.py", "gpu/parameters.py")]
-    text = b"".join(path.read_bytes() for path in files)
+    text = b"".join(path.read_bytes() for path in (*compiled_files(), *files_with_numbers()))
     return int.from_bytes(sha256(text).digest()[:7], "big") | 1
 
 
