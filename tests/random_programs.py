@@ -177,6 +177,8 @@ def machine(dice: Dice) -> GPU:
     changes["channel_interleave"] = dice.one(["256 B", "256 B", "512 B"])
     slots = dice.one([4, 8, 16, 16])
     changes |= {"max_warps_per_sm": slots, "max_threads_per_sm": 32 * slots, "max_threads_per_block": 32 * slots}
+    if dice.once_in(5):  # so slow that programs go on over several windows of offered load (M6)
+        changes |= {"sm_clock": "10 MHz", "dram_bandwidth": "500 MB/s"}
     changes |= {"sms": dice.one([1, 1, 2, 3]), "sub_partitions": dice.one([1, 2, 2, 4, 4])}
     changes |= {"max_blocks_per_sm": dice.one([1, 2, 3, 4, 4, min(slots, 6)])}
     return TINY.replace(

@@ -178,6 +178,7 @@ RULES: dict[str, Predicate] = {
     "M6 a channel queues": seen("channel queues"),
     "M6 the neighbour sector comes too": seen("neighbour sector"),
     "M6 a read waits for batches": seen("batches waited for"),
+    "M6 what arrived in the window before counts": seen("window before"),
     "M6 a write at its own efficiency": seen("lone write"),
     "M6 a read at mixed efficiency": seen("mixed read"),
     "M6 a write at mixed efficiency": seen("mixed write"),

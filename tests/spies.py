@@ -25,7 +25,7 @@ from gpusim_des.timing.l2 import BareChannel, Slice
 from gpusim_des.timing.load_store import LoadStoreQueue
 from gpusim_des.timing.memory_path import AtomicRequest, ReadRequest, WriteRequest
 from gpusim_des.timing.memory_unit import MemoryUnit
-from gpusim_des.timing.offered_load import mean_wait_fs
+from gpusim_des.timing.offered_load import PART_BITS, WINDOW_BITS, mean_wait_fs
 from gpusim_des.timing.resources import SmResources
 from gpusim_des.timing.simpy_engine import SimpyEngine
 from gpusim_des.timing.work import Work
@@ -215,7 +215,9 @@ def _watch_channels(seen: Seen, patch: pytest.MonkeyPatch) -> None:
     def fetch(channel: Channel, arrival_fs: int, _: int) -> None:
         shares = channel._load.shares(arrival_fs)
         wait = mean_wait_fs(shares, channel._read_batch_fs, channel._write_batch_fs)
-        count["batches waited for"] += arrival_fs + wait > channel.free
+        count["batches waited for"] += wait > max(0, channel.free - arrival_fs)
+        before = channel._load._reads_before + channel._load._writes_before
+        count["window before"] += before >> WINDOW_BITS - PART_BITS > 0
 
     def bare(name: str) -> Look:
         return lambda *_: count.update([f"bare {name}"])
