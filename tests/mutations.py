@@ -22,6 +22,7 @@ from gpusim_des.timing.l2 import BareChannel, Slice
 from gpusim_des.timing.load_store import LoadStoreQueue
 from gpusim_des.timing.memory_path import ReadRequest
 from gpusim_des.timing.memory_unit import MemoryUnit
+from gpusim_des.timing.offered_load import OfferedLoad
 from gpusim_des.timing.pipe import Pipe
 from gpusim_des.timing.resident_block import ResidentBlock
 from gpusim_des.timing.resources import SmResources
@@ -107,6 +108,7 @@ MUTATIONS = (
     Mutation("M5 copies out of date", Slice, "_pass_halves", "near.drop(number, mask)", "pass"),
     Mutation("M6 reads are never mixed", Channel, "read", "<= MIX_WINDOW", "< 0"),
     Mutation("M6 nobody waits for batches", Channel, "fetch", " + wait + ", " + "),
+    Mutation("M6 windows begin empty", OfferedLoad, "_turn_to", "window == self._window + 1", "False"),
     Mutation("M6 the neighbour stays away", Slice, "_fetch", "line.valid |= fetched", "line.valid |= missing"),
     Mutation(
         "M7 atomics at once",
