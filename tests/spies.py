@@ -215,7 +215,7 @@ def _watch_channels(seen: Seen, patch: pytest.MonkeyPatch) -> None:
     def fetch(channel: Channel, arrival_fs: int, _: int) -> None:
         shares = channel._load.shares(arrival_fs)
         wait = mean_wait_fs(shares, channel._read_batch_fs, channel._write_batch_fs)
-        count["batches waited for"] += arrival_fs + wait > channel.free
+        count["batches waited for"] += arrival_fs + wait > max(channel.free, arrival_fs)
 
     def bare(name: str) -> Look:
         return lambda *_: count.update([f"bare {name}"])
