@@ -215,7 +215,7 @@ def _watch_channels(seen: Seen, patch: pytest.MonkeyPatch) -> None:
     def fetch(channel: Channel, arrival_fs: int, _: int) -> None:
         shares = channel._load.shares(arrival_fs)
         wait = mean_wait_fs(shares, channel._read_batch_fs, channel._write_batch_fs)
-        count["batches waited for"] += wait > max(0, channel.free - arrival_fs)
+        count["batches waited for"] += arrival_fs + wait > max(channel.free, arrival_fs)
         before = channel._load._reads_before + channel._load._writes_before
         count["window before"] += before >> WINDOW_BITS - PART_BITS > 0
 

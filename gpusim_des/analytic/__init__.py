@@ -3,7 +3,7 @@
 from gpusim_des.analytic.accesses import strided_passes, strided_sectors
 from gpusim_des.analytic.estimate import Estimate, estimate, estimate_seconds
 from gpusim_des.analytic.latency import bytes_needed, littles_law, littles_law_bandwidth, warps_needed
-from gpusim_des.analytic.occupancy import Change, next_better, occupancy
+from gpusim_des.analytic.occupancy import Change, next_better, occupancy, shared_for_blocks
 from gpusim_des.analytic.occupancy_curve import OccupancyArrays, OccupancyCurve, occupancy_arrays, what_if
 from gpusim_des.analytic.overlap import Issue, blocking_seconds, launch_interval_seconds, pipeline_seconds
 from gpusim_des.analytic.parallelism import arithmetic_interval, arithmetic_throughput, arithmetic_warps_needed
@@ -70,6 +70,7 @@ __all__ = [
     "pipeline_seconds",
     "roofline",
     "roofs",
+    "shared_for_blocks",
     "strided_passes",
     "strided_sectors",
     "tile_efficiency",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpusim_des.gpu import GPULike, Occupancy, SMLimits, fit, sm_limits
 from gpusim_des.gpu import occupancy as _occupancy
+from gpusim_des.gpu import shared_for_blocks as _shared_for_blocks
 
 
 def occupancy(
@@ -56,6 +57,28 @@ def occupancy(
     ('blocks', 'barriers')
     """
     return _occupancy(sm_limits(gpu), threads, registers, shared_bytes, carveout, barriers)
+
+
+def shared_for_blocks(gpu: GPULike | SMLimits, threads: int, blocks_per_sm: int, registers: int = 32) -> int:
+    """Most dynamic shared memory per block, in bytes, with which an SM holds exactly `blocks_per_sm` blocks.
+
+    Launched with it, a kernel has this occupancy and remains as it is otherwise: how bandwidth against occupancy is
+    measured.
+
+    Raises
+    ------
+    LaunchError
+        A `ValueError`: shared memory cannot bring this number about; the message says how many blocks it gives.
+    ModelError
+        If there is no such GPU or compute capability.
+
+    Examples
+    --------
+    >>> nbytes = shared_for_blocks("h100-sxm", threads=256, blocks_per_sm=4)
+    >>> nbytes, occupancy("h100-sxm", 256, shared_bytes=nbytes).blocks_per_sm
+    (57344, 4)
+    """
+    return _shared_for_blocks(sm_limits(gpu), threads, blocks_per_sm, registers)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """GPU models: the numbers of a chip with their sources, and the rules by which it allocates its SMs."""
 
-from gpusim_des.gpu.allocation import Occupancy, carveout_bytes, fit, misfit, occupancy
+from gpusim_des.gpu.allocation import Occupancy, carveout_bytes, fit, misfit, occupancy, shared_for_blocks
 from gpusim_des.gpu.change import PARAMETERS
 from gpusim_des.gpu.compute_capability import named_capability, sm_limits
 from gpusim_des.gpu.load import GPULike, WrittenEntry, capabilities, list_gpus, load_gpu, written_entries
@@ -27,6 +27,7 @@ __all__ = [
     "misfit",
     "named_capability",
     "occupancy",
+    "shared_for_blocks",
     "sm_limits",
     "written_entries",
 ]

@@ -125,6 +125,38 @@ def occupancy(
     return fit(gpu, *asked, percent, used)
 
 
+def shared_for_blocks(gpu: SMLimits, threads: int, blocks_per_sm: int, registers: int = 32) -> int:
+    """Most dynamic shared memory per block, in bytes, with which an SM holds exactly `blocks_per_sm` blocks.
+
+    With it a kernel is held to a lower occupancy and remains as it is otherwise, which is how bandwidth against
+    occupancy is measured.
+
+    Raises
+    ------
+    LaunchError
+        If shared memory cannot bring this number about.
+
+    Examples
+    --------
+    >>> from gpusim_des.gpu import load_gpu
+    >>> shared_for_blocks(load_gpu("h100-sxm"), 256, 4) // 1024  # a quarter of 228 KiB, less the one of the system
+    56
+    """
+    blocks = _whole("blocks per SM", blocks_per_sm)
+    if blocks < 1:
+        raise LaunchError(f"{blocks} blocks per SM: ask for one at least")
+    unit = gpu.shared_allocation_unit_bytes
+    share = gpu.shared_bytes_per_sm // blocks - gpu.shared_bytes_reserved_per_block
+    nbytes = max(0, min(share // unit * unit, gpu.shared_bytes_per_block_optin))
+    found = occupancy(gpu, threads, registers, nbytes).blocks_per_sm
+    if found != blocks:
+        raise LaunchError(
+            f"{nbytes} bytes of shared memory let {found} blocks of {threads} threads on an SM of {gpu.name}, "
+            f"not {blocks}: ask for a number that shared memory can hold it to"
+        )
+    return nbytes
+
+
 def carveout_bytes(gpu: SMLimits, percent: int | None, block_bytes: int = 0) -> int:
     """Shared memory of an SM that prefers `percent` of the most, given blocks that take `block_bytes` each.
 

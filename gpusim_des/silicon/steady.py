@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpusim_des.device import Device
-from gpusim_des.errors import LaunchError
-from gpusim_des.gpu import GPU, occupancy
+from gpusim_des.gpu import GPU
 from gpusim_des.timeline import KernelTiming
 from gpusim_des.timing.choice import Engine
 
@@ -67,29 +66,3 @@ def streaming_part(gpu: GPU, sms: int) -> GPU:
 def whole(gpu: GPU, sliced: GPU) -> float:
     """SMs of a GPU over those of its slice: what rates of a slice are multiplied with."""
     return gpu.sms / sliced.sms
-
-
-def shared_for(gpu: GPU, threads: int, blocks_per_sm: int, registers: int = 32) -> int:
-    """Dynamic shared memory per block, in bytes, that lets `blocks_per_sm` blocks of `threads` threads on an SM.
-
-    Raises
-    ------
-    LaunchError
-        If shared memory cannot bring this number about.
-
-    Examples
-    --------
-    >>> from gpusim_des.gpu import load_gpu
-    >>> shared_for(load_gpu("h100-pcie"), 128, 2) // 1024
-    113
-    """
-    unit = gpu.shared_allocation_unit_bytes
-    share = gpu.shared_bytes_per_sm // blocks_per_sm - gpu.shared_bytes_reserved_per_block
-    nbytes = min(share // unit * unit, gpu.shared_bytes_per_block_optin)
-    found = occupancy(gpu, threads, registers, nbytes).blocks_per_sm
-    if found != blocks_per_sm:
-        raise LaunchError(
-            f"{nbytes} bytes of shared memory let {found} blocks of {threads} threads on an SM of {gpu.title}, "
-            f"not {blocks_per_sm}: ask for a number that shared memory can hold it to"
-        )
-    return nbytes

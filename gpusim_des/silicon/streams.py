@@ -10,8 +10,8 @@ import numpy as np
 from gpusim_des.device import Device
 from gpusim_des.functional.block_kernel import Block, BlockKernel, block_kernel
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.gpu import GPU
-from gpusim_des.silicon.steady import filling_steps, kernel_of, seconds_per_step, shared_for, streaming_part, whole
+from gpusim_des.gpu import GPU, shared_for_blocks
+from gpusim_des.silicon.steady import filling_steps, kernel_of, seconds_per_step, streaming_part, whole
 from gpusim_des.timeline import KernelTiming
 
 SMS = 3
@@ -156,7 +156,7 @@ def bandwidth_of_one_element(gpu: GPU, inputs: Mapping[str, Any]) -> float:
     """GB/s of a kernel whose threads take one double each, ``blocks`` blocks of ``threads`` threads on an SM."""
     name, threads, per_sm = inputs["kernel"], int(inputs["threads"]), int(inputs["blocks"])
     small = streaming_part(gpu, SMS)
-    shared = shared_for(small, threads, per_sm)
+    shared = shared_for_blocks(small, threads, per_sm)
 
     def run(waves: int) -> KernelTiming:
         blocks = waves * per_sm * small.sms
@@ -196,7 +196,7 @@ def read_floats(blk: Block, a: DeviceArray, out: DeviceArray, n: int) -> None:
 def seconds_of_a_reading_block(gpu: GPU) -> float:
     """Seconds from one block to the next on an SM that holds one block of one warp, whose threads load a float each."""
     small = streaming_part(gpu, 1)
-    shared = shared_for(small, 32, 1)
+    shared = shared_for_blocks(small, 32, 1)
 
     def run(blocks: int) -> KernelTiming:
         dev = Device(small)

@@ -19,7 +19,7 @@ from gpusim_des.explanations import alone_s
 from gpusim_des.functional.block_kernel import Block, block_kernel
 from gpusim_des.functional.machine import Counting
 from gpusim_des.functional.memory import DeviceArray
-from gpusim_des.gpu import GPU, occupancy
+from gpusim_des.gpu import GPU, occupancy, shared_for_blocks
 from gpusim_des.grid import WARP_SIZE
 from gpusim_des.simulation import Simulation
 from gpusim_des.timeline import FS_PER_S
@@ -107,14 +107,7 @@ def dynamic_shared_for(gpu: GPU, blocks_per_sm: int) -> int:
     """
     if occupancy(gpu, THREADS).blocks_per_sm == blocks_per_sm:
         return 0
-    unit = gpu.shared_allocation_unit_bytes
-    share = gpu.shared_bytes_per_sm // blocks_per_sm - gpu.shared_bytes_reserved_per_block
-    nbytes = min(share // unit * unit, gpu.shared_bytes_per_block_optin)
-    if nbytes < 0 or occupancy(gpu, THREADS, shared_bytes=nbytes).blocks_per_sm != blocks_per_sm:
-        raise LaunchError(
-            f"shared memory cannot hold {gpu.title} to {blocks_per_sm} blocks of {THREADS} threads per SM"
-        )
-    return nbytes
+    return shared_for_blocks(gpu, THREADS, blocks_per_sm)
 
 
 def occupancies(gpu: GPU, fractions: Sequence[float] = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)) -> list[int]:

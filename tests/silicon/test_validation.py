@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import gpusim_des as gs
 from gpusim_des.errors import LaunchError
-from gpusim_des.gpu import load_gpu, occupancy
+from gpusim_des.gpu import load_gpu, occupancy, shared_for_blocks
 from gpusim_des.silicon import Errors, Outcome, Point, Result, Target, list_targets, load_target, run, validate
 from gpusim_des.silicon.chases import cycles_per_hop, ring_of
 from gpusim_des.silicon.matmuls import LADDER
 from gpusim_des.silicon.reductions import REDUCTIONS, block_sums
 from gpusim_des.silicon.reproductions import REPRODUCTIONS
-from gpusim_des.silicon.steady import shared_for, streaming_part
+from gpusim_des.silicon.steady import streaming_part
 from gpusim_des.silicon.transposes import VARIANTS
 from gpusim_des.silicon.validation import LARGE
 
@@ -113,12 +113,12 @@ def test_a_lone_warp_issues_its_chain_at_the_latency() -> None:
 @pytest.mark.parametrize("name", ["v100-pcie", "a100-sxm-80gb", "h100-pcie"])
 def test_shared_memory_holds_blocks_to_a_number(name: str, blocks: int) -> None:
     gpu = load_gpu(name)
-    assert occupancy(gpu, 128, 32, shared_for(gpu, 128, blocks)).blocks_per_sm == blocks
+    assert occupancy(gpu, 128, 32, shared_for_blocks(gpu, 128, blocks)).blocks_per_sm == blocks
 
 
 def test_a_number_that_shared_memory_cannot_bring_about_is_refused() -> None:
-    with pytest.raises(LaunchError, match=r"let 2 blocks of 1024 threads on an SM of NVIDIA H100 PCIe.*, not 4: ask"):
-        shared_for(load_gpu("h100-pcie"), 1024, 4)
+    with pytest.raises(LaunchError, match=r"let 2 blocks of 1024 threads on an SM of h100-pcie, not 4: ask"):
+        shared_for_blocks(load_gpu("h100-pcie"), 1024, 4)
 
 
 def test_a_streaming_part_keeps_its_bandwidth() -> None:
