@@ -116,7 +116,8 @@ def dot(blk: Block, a: DeviceArray, b: DeviceArray, c: DeviceArray, n: int) -> N
         with blk.branch(blk.tx < half):
             blk.sstore(partial, blk.tx, blk.sload(partial, blk.tx) + blk.sload(partial, blk.tx + half))
         half //= 2
-    blk.store(a, blk.bx, blk.sload(partial, 0), mask=blk.tx == 0)
+    first = blk.tx == 0
+    blk.store(a, blk.bx, blk.sload(partial, 0, mask=first), mask=first)
 
 
 class Stream(NamedTuple):

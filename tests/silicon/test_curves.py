@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,12 +22,12 @@ def check(target: Target, points: Sequence[Point]) -> None:
     assert found == {point.label: pytest.approx(point.measured, rel=0.15) for point in points}
 
 
-def test_the_curves_are_those_of_six_gpus() -> None:
-    """Six kernels each, at 5 to 31 occupancies above a tenth."""
+def test_the_curves_are_those_of_seven_gpus() -> None:
+    """Six kernels each, at 8 to 31 occupancies above a tenth."""
     assert sorted(target.gpu for target in CURVES) == [
-        *("a100-sxm-40gb", "a100-sxm-80gb", "a40", "h100-pcie", "l40", "v100-pcie")
+        *("a100-sxm-40gb", "a100-sxm-80gb", "a40", "gh200", "h100-pcie", "l40", "v100-pcie")
     ]
-    assert sum(len(occupied_points(target)) for target in CURVES) == 678
+    assert sum(len(occupied_points(target)) for target in CURVES) == 678 + 174
 
 
 @pytest.mark.parametrize("target", CURVES, ids=lambda t: t.gpu)
@@ -52,53 +51,54 @@ def test_all_points_of_each_curve(target: Target) -> None:
 
 # GPUs of whose curves nothing was read --------------------------------------------------------------------------------
 
-UNREAD: dict[str, Any] = json.loads(
-    (Path(__file__).parent.parent / "data" / "occupancy_curves.json").read_text(encoding="utf-8")
-)
+DATA = Path(__file__).parent.parent / "data" / "occupancy_curves.json"
 
 
-def measured_gpu(name: str) -> GPU:
-    """Return the GPU that was measured: an H200 that reads 3888 GB/s, where the source of the model read 4480."""
+def unread(name: str) -> tuple[GPU, tuple[Point, ...]]:
+    """Return a GPU and its curve: the GH200's is a target, and the H200 that was measured reads less than the model's.
+
+    It reads 3888 GB/s, where the source of the model has 4480.
+    """
     gpu = load_gpu(name)
-    if name == "h200-sxm":
-        reads = load_target("l2_h200").points[-1]  # of 5 GB, from the same repository
-        assert reads.measured == 3888.2
-        assert gpu.dram_efficiency_read * gpu.dram_bandwidth_bytes_per_s == 4480 * 10**9
-        return gpu.replace(dram_bandwidth=gpu.dram_bandwidth_bytes_per_s * 38882 // 44800)
-    return gpu
+    if name == "gh200":
+        return gpu, load_target("occupancy_curve_gh200").points
+    curve = json.loads(DATA.read_text(encoding="utf-8"))[name]
+    reads = load_target("l2_h200").points[-1]  # of 5 GB, from the same repository
+    assert reads.measured == 3888.2
+    assert gpu.dram_efficiency_read * gpu.dram_bandwidth_bytes_per_s == 4480 * 10**9
+    points = [
+        Point({"kernel": kernel, "threads": threads, "blocks": blocks}, measured, quick=False)
+        for threads, blocks, *row in curve["rows"]
+        for kernel, measured in zip(curve["columns"][2:], row, strict=True)
+    ]
+    return gpu.replace(dram_bandwidth=gpu.dram_bandwidth_bytes_per_s * 38882 // 44800), tuple(points)
 
 
-def errors(gpu: GPU, curve: Any, threads: Sequence[int] = ()) -> dict[str, float]:
-    """Errors by kernel and threads of a block, two of which are on an SM."""
-    found = {}
-    for size, blocks, *measured in curve["rows"]:
-        for kernel, bandwidth in zip(curve["columns"][2:], measured, strict=True):
-            inputs: dict[str, Any] = {"kernel": kernel, "threads": size, "blocks": blocks}
-            if not threads or size in threads:
-                found[f"{kernel} {size}"] = bandwidth_of_one_element(gpu, inputs) / bandwidth - 1
-    return found
+def errors(gpu: GPU, points: Sequence[Point]) -> dict[str, float]:
+    return {p.label: bandwidth_of_one_element(gpu, p.inputs) / p.measured - 1 for p in points}
 
 
 def mean(found: dict[str, float]) -> float:
     return sum(map(abs, found.values())) / len(found)
 
 
-@pytest.mark.parametrize("name", UNREAD)
+@pytest.mark.parametrize("name", ["gh200", "h200-sxm"])
 def test_the_rule_carries_over_to_other_gpus(name: str) -> None:
     """M6 was read from V100, A100, H100 PCIe, A40 and L40; without it, points of these are off by up to 44 %."""
-    gpu = measured_gpu(name)
-    found = errors(gpu, UNREAD[name], (192, 512, 1024))
+    gpu, points = unread(name)
+    some = [p for p in points if p.inputs["threads"] in (192, 512, 1024)]
+    found = errors(gpu, some)
     assert len(found) == 18
     assert found == {point: pytest.approx(0, abs=0.15) for point in found}
-    without = errors(gpu.replace(dram_read_batch="0 B", dram_write_batch="0 B"), UNREAD[name], (192, 512, 1024))
+    without = errors(gpu.replace(dram_read_batch="0 B", dram_write_batch="0 B"), some)
     assert mean(found) < 0.5 * mean(without)
     assert max(without.values()) > 0.4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "off"), [("gh200", 0.059), ("h200-sxm", 0.062)])
-def test_all_points_of_other_gpus(name: str, off: float) -> None:
-    found = errors(measured_gpu(name), UNREAD[name])
+def test_all_points_of_an_h200() -> None:
+    gpu, points = unread("h200-sxm")
+    found = errors(gpu, points)
     assert len(found) == 174
     assert found == {point: pytest.approx(0, abs=0.15) for point in found}
-    assert mean(found) == pytest.approx(off, abs=0.001)
+    assert mean(found) < 0.07
