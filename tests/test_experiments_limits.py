@@ -117,6 +117,7 @@ def test_tile_quantization(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"tile_quantization.png", "tile_quantization_utilisation.png"}
 
 
+@pytest.mark.slow
 def test_two_tiles_on_an_sm() -> None:
     """They take longer than a lone one, and less than two after the other."""
     points, table = load("tile_quantization").main("h100-sxm", quick=True)
@@ -214,7 +215,11 @@ def test_scaling(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ilp_vs_tlp", "latency_hiding", "little_law", "occupancy_sweep", "scaling", "tiled_matmul"]
+    "name",
+    [
+        *("ilp_vs_tlp", "latency_hiding", "little_law", "occupancy_sweep", "scaling"),
+        pytest.param("tiled_matmul", marks=pytest.mark.slow),
+    ],
 )
 def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
     _, table = load(name).main("tiny", tmp_path, quick=True)
@@ -223,6 +228,7 @@ def test_quick_on_tiny(name: str, tmp_path: Path) -> None:
     assert all(row.tolerance <= 0.02 for row in table.rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ilp_vs_tlp"])
 def test_quick_on_the_default_gpu(name: str, tmp_path: Path) -> None:
     _, table = load(name).main(out=tmp_path, quick=True)

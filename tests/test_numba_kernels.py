@@ -91,7 +91,7 @@ def test_two_dozen_kernels_and_more() -> None:
     assert sum(source.count("\n@cuda.jit") - source.count("\n@cuda.jit(device") for source in sources) >= 36
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] if n == "simulations" else []) for n in ALL])
 def test_both_ways_are_equal(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter finds the same results, counters and traces as masked execution."""
     fast, launches = run_here(name, tmp_path, monkeypatch, vectorize=True)

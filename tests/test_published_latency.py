@@ -61,7 +61,9 @@ def hop(chased: Chased, lines: int) -> float:
     return (issued[-1].complete_cycle - issued[len(ops) * lines - 1].complete_cycle) / lines
 
 
-@pytest.mark.parametrize("chased", CHASES, ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "chased", [*CHASES[:2], pytest.param(CHASES[2], marks=pytest.mark.slow)], ids=[chased.name for chased in CHASES]
+)
 def test_plateaus_of_a_pointer_chase(chased: Chased) -> None:
     """RRZE-HPC/gpu-benches gpu-latency (V100, A100) and markdewing/AI_kernels latency (H100): cycles per hop.
 

@@ -233,6 +233,7 @@ def test_read_bandwidth_against_occupancy() -> None:
         assert rate * whole_chip(gpu) / 1e9 == pytest.approx(published, rel=0.1), threads
 
 
+@pytest.mark.slow
 def test_no_base_address_camps_on_a_channel() -> None:
     """A public registry of H100 measurements, partition sweep: 3077 to 3103 GB/s from base offsets of 0 to 1536 kB.
 

@@ -73,7 +73,7 @@ def test_uneven_kernels(name: str, caches: str) -> None:
     assert within(kernel, whole)
 
 
-@pytest.mark.parametrize("sample", [12, 18])
+@pytest.mark.parametrize("sample", [12, pytest.param(18, marks=pytest.mark.slow)])
 def test_counters_of_all_kernels(sample: int) -> None:
     """A bound with a confidence of 95 % may fail now and then, so all counters of all kernels count together."""
     held = [ok for launch in (EVEN | UNEVEN).values() for ok in counters_within(launch, sample).values()]

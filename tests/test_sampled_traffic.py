@@ -140,6 +140,7 @@ def test_channels_are_busy_with_what_is_moved(blocks: int) -> None:
 # Against whole runs ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("caches", ["on", "off"])
 def test_counts_of_all_kernels_lie_within_their_bounds(caches: Any) -> None:
     """A bound with a confidence of 95 % may fail now and then: of each count for one kernel in twelve at most."""

@@ -106,7 +106,7 @@ def test_random_kernels(folder: Path, seed: int) -> None:
     assert_both_ways_equal(load_kernel(source, folder), grid, block)
 
 
-@settings(QUICK, max_examples=8)
+@settings(QUICK, max_examples=4)
 @given(seed=SEEDS, chunk=st.sampled_from([1, 50, 100]))
 def test_random_kernels_in_several_chunks(folder: Path, seed: int, chunk: int) -> None:
     source, grid, block = random_kernel(seed)
@@ -115,7 +115,7 @@ def test_random_kernels_in_several_chunks(folder: Path, seed: int, chunk: int) -
         assert_both_ways_equal(load_kernel(source, folder), grid, block)
 
 
-@settings(QUICK, max_examples=8)
+@settings(QUICK, max_examples=4)
 @given(seed=SEEDS)
 def test_random_kernels_counting_lines(folder: Path, seed: int) -> None:
     source, grid, block = random_kernel(seed)
@@ -123,7 +123,7 @@ def test_random_kernels_counting_lines(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=60)
+@settings(QUICK, max_examples=50)
 @given(seed=SEEDS)
 def test_many_random_kernels(folder: Path, seed: int) -> None:
     source, grid, block = random_kernel(seed)

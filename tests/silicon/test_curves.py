@@ -32,7 +32,7 @@ def test_the_curves_are_those_of_seven_gpus() -> None:
 
 @pytest.mark.parametrize("target", CURVES, ids=lambda t: t.gpu)
 def test_some_points_of_each_curve(target: Target) -> None:
-    """All kernels, at a fifth, a half and the whole of the occupancy; the slow test has all points."""
+    """All kernels, at a fifth, a half and the whole of the occupancy; the slow test has more points."""
     most = load_gpu(target.gpu).max_threads_per_sm
     nearest = {
         min((p.inputs["threads"] * p.inputs["blocks"] for p in target.points), key=lambda n: abs(n - share * most))
@@ -45,8 +45,9 @@ def test_some_points_of_each_curve(target: Target) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", CURVES, ids=lambda t: t.gpu)
-def test_all_points_of_each_curve(target: Target) -> None:
-    check(target, occupied_points(target))
+def test_every_fifth_point_of_each_curve(target: Target) -> None:
+    """All kernels in turn; `gpusim-des validate` simulates all points, and the README's table has the worst of them."""
+    check(target, occupied_points(target)[::5])
 
 
 # GPUs of whose curves nothing was read --------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def mean(found: dict[str, float]) -> float:
     return sum(map(abs, found.values())) / len(found)
 
 
-@pytest.mark.parametrize("name", ["gh200", "h200-sxm"])
+@pytest.mark.parametrize("name", ["gh200", pytest.param("h200-sxm", marks=pytest.mark.slow)])
 def test_the_rule_carries_over_to_other_gpus(name: str) -> None:
     """M6 was read from V100, A100, H100 PCIe, A40 and L40; without it, points of these are off by up to 44 %."""
     gpu, points = unread(name)
@@ -96,7 +97,7 @@ def test_the_rule_carries_over_to_other_gpus(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_all_points_of_an_h200() -> None:
+def test_all_of_the_curve_of_an_h200() -> None:
     gpu, points = unread("h200-sxm")
     found = errors(gpu, points)
     assert len(found) == 174
