@@ -11,8 +11,6 @@ import pytest
 
 from gpusim_des.gpu import GPU
 from gpusim_des.timeline import Timeline
-from gpusim_des.timing.hbm import Channel
-from gpusim_des.timing.offered_load import WINDOW_BITS
 from gpusim_des.timing.simulate import simulate
 from tests.programs import TINY, Part, atomic, fp32, issues, load, pictures, run_cached, store, trace
 
@@ -230,48 +228,6 @@ def test_a_write_waits_for_the_dirty_line_that_it_drives_out() -> None:
     timeline = run_cached(ONE_LINE, [[store([0]), store([4])]])
     assert timeline.kernels[0].end_fs == 103_250_000
     assert counted(timeline) == (0, 0, 0, 0, 0, 32)
-
-
-def test_a_read_waits_for_batches_of_writes() -> None:
-    """M6: 41 lines of its channel, 8 ns each, leave before the read: 328 ns, 78 parts of 1024 in 4295 ns.
-
-    A batch takes 4096 ns, so the mean wait is 78/1024 × 4096 / 2 / (1 - 3/4 × 78/1024) = 165.45 ns. 400
-    instructions after the stores, the line that the read drives out itself, 8 ns, is all that is before it otherwise.
-    """
-    batches = ONE_LINE.replace(dram_write_batch="64 KiB")
-    lines = [8 * (n // 2) + n % 2 for n in range(41)]
-    program = [*(store([4 * line + k for k in range(4)]) for line in lines), *[fp32()] * 400, load([1])]
-    last = [issues(run_cached(gpu, [program]))[-1][-1] for gpu in (batches, ONE_LINE)]
-    assert last[0] - last[1] in (157, 158)
-
-
-def test_a_channel_counts_what_arrived_lately() -> None:
-    """M6: writes of 536 ns are 127 parts of a window of 4295 ns; a batch of 4 KiB takes 256 ns, one of 1 KiB 64 ns.
-
-    The first read waits 127/1024 × 256 / 2 / (1 - 3/4 × 127/1024) = 17.503095 ns. When half of the next window is over,
-    half of them counts, 63 parts, and nothing of the read of 2 ns: 8.255950 ns.
-    """
-    channel = Channel(TINY.replace(dram_read_batch="1 KiB", dram_write_batch="4 KiB"))
-    channel.write(0, 268)
-    assert channel.fetch(600_000_000, 1) == 602_000_000 + 17_503_095
-    half_later = 3 << WINDOW_BITS - 1
-    assert channel.fetch(half_later, 1) == half_later + 2_000_000 + 8_255_950
-
-
-def test_a_read_waits_in_the_queue_or_for_a_batch() -> None:
-    """M6: the longer of the two: 536 ns of writes are before it, more than the mean wait of 17.5 ns for batches."""
-    channel = Channel(TINY.replace(dram_write_batch="4 KiB"))
-    channel.write(0, 268)
-    assert channel.fetch(0, 1) == 538_000_000
-
-
-def test_a_lone_read_waits_for_nobody() -> None:
-    """M6: with batches as without, also if many have read long before."""
-    channel = Channel(TINY.replace(dram_read_batch="1 MiB", dram_write_batch="1 MiB"))
-    assert channel.fetch(0, 1) == 2_000_000
-    channel.fetch(0, 10_000)
-    later = 10 << WINDOW_BITS
-    assert channel.fetch(later, 1) == later + 2_000_000
 
 
 def test_all_dirty_sectors_of_a_line_are_written_back() -> None:

@@ -92,18 +92,11 @@ class OccupancyPoint:
 
 
 def dynamic_shared_for(gpu: GPU, blocks_per_sm: int) -> int:
-    """Dynamic shared memory in bytes per block that lets exactly `blocks_per_sm` blocks on an SM, 0 if none is needed.
+    """Dynamic shared memory in bytes by which an SM holds so many blocks: `shared_for_blocks`, but 0 if none is needed.
 
-    Raises
-    ------
-    LaunchError
-        If shared memory cannot bring this number about.
-
-    Examples
-    --------
     >>> from gpusim_des.gpu import load_gpu
-    >>> dynamic_shared_for(load_gpu("h100-sxm"), 4)
-    57344
+    >>> [dynamic_shared_for(load_gpu("h100-sxm"), blocks) for blocks in (4, 16)]
+    [57344, 0]
     """
     if occupancy(gpu, THREADS).blocks_per_sm == blocks_per_sm:
         return 0

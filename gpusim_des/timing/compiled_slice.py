@@ -114,7 +114,7 @@ def channel_read(m: Words, v: int, arrival: int, granules: int) -> int:
 
 @compiled
 def _channel_fetch(m: Words, v: int, arrival: int, granules: int) -> int:
-    """Accept a read of the L2, which waits for batches of others as well; returns when it has left."""
+    """Accept a read of the L2, which waits for a batch at least; returns when it has left, as in `hbm`."""
     _turn_to(m, v, arrival)
     gone = max(0, arrival - (m[v + V_WINDOW] << WINDOW_BITS)) >> WINDOW_BITS - PART_BITS
     left = PARTS - gone

@@ -30,8 +30,8 @@ CALIBRATION = {
         "one_buffer_v100",
         "l2_h100_pcie",
     ),
-    # What writes cost in the L2, how much DRAM writes at once, how wide an L1 is.
-    *("transpose_a100", "small_kernels_a100_graph"),
+    # What writes cost in the L2, what reads wait for in DRAM, how wide an L1 is.
+    *("transpose_a100", "small_kernels_a100_graph", "offset_copy_v100"),
     *("occupancy_curve_a100_40", "occupancy_curve_l40", "occupancy_curve_a40", "one_buffer_l40", "one_buffer_a40"),
     # Pipes.
     *("dfma_v100", "fp32_rate_titan_v", "fp32_warps_titan_v", "fp32_rate_rtx_2080_ti", "fp32_warps_rtx_2080_ti"),
