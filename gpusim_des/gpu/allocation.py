@@ -148,11 +148,13 @@ def shared_for_blocks(gpu: SMLimits, threads: int, blocks_per_sm: int, registers
     unit = gpu.shared_allocation_unit_bytes
     share = gpu.shared_bytes_per_sm // blocks - gpu.shared_bytes_reserved_per_block
     nbytes = max(0, min(share // unit * unit, gpu.shared_bytes_per_block_optin))
-    found = occupancy(gpu, threads, registers, nbytes).blocks_per_sm
-    if found != blocks:
+    found = occupancy(gpu, threads, registers, nbytes)
+    if found.blocks_per_sm != blocks:
+        most = found.blocks_per_sm < blocks
         raise LaunchError(
-            f"{nbytes} bytes of shared memory let {found} blocks of {threads} threads on an SM of {gpu.name}, "
-            f"not {blocks}: ask for a number that shared memory can hold it to"
+            f"{nbytes} bytes of shared memory let {found.blocks_per_sm} blocks of {threads} threads on an SM of "
+            f"{gpu.name}, not {blocks}: ask for {'at most' if most else 'at least'} {found.blocks_per_sm} (limiter: "
+            f"{found.limiter if most else 'the most shared memory of a block'})"
         )
     return nbytes
 

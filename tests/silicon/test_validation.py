@@ -117,7 +117,10 @@ def test_shared_memory_holds_blocks_to_a_number(name: str, blocks: int) -> None:
 
 
 def test_a_number_that_shared_memory_cannot_bring_about_is_refused() -> None:
-    with pytest.raises(LaunchError, match=r"let 2 blocks of 1024 threads on an SM of h100-pcie, not 4: ask"):
+    refused = (
+        r"let 2 blocks of 1024 threads on an SM of h100-pcie, not 4: ask for at most 2 \(limiter: warps\+registers"
+    )
+    with pytest.raises(LaunchError, match=refused):
         shared_for_blocks(load_gpu("h100-pcie"), 1024, 4)
 
 
