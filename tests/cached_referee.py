@@ -122,15 +122,16 @@ class HomeSlice:
         """Mean wait of a read, from what arrived in its window and, in part, in the one before."""
         window = max([arrival >> 32, *self.windows])
         gone = max(0, arrival - (window << 32)) >> 22
+        kinds: tuple[Literal["read", "write"], ...] = ("read", "write")
         load = {}
-        for kind in ("read", "write"):
+        for kind in kinds:
             before = self.windows[window - 1][kind] >> 10
             load[kind] = self.windows[window][kind] + before * (1024 - gone) >> 22
         load["write"] = min(1024, load["write"])
         load["read"] = min(1024 - load["write"], load["read"])
         gpu = self.gpu
         size = {"read": gpu.dram_read_batch_bytes, "write": gpu.dram_write_batch_bytes}
-        times = {kind: size[kind] * gpu.granule_fs(kind) // gpu.dram_granule_bytes for kind in load}  # type: ignore[arg-type]
+        times = {kind: size[kind] * gpu.granule_fs(kind) // gpu.dram_granule_bytes for kind in load}
         return 2 * sum(load[kind] * times[kind] for kind in load) // (4 * 1024 - 3 * sum(load.values()))
 
     def _channel(self, kind: Literal["read", "write"], granules: int, now: int) -> tuple[int, int]:

@@ -69,6 +69,8 @@ class _Mended:
     Locks are taken in one order, joblib's before ours: nothing of joblib's is called while ours is held.
     """
 
+    # `type: ignore[misc]` below: joblib has no types, so what `super()` calls here is not known to mypy.
+
     client: Any
     waiting_futures: Any
     _send: Callable[[Any, _Task], Any]
@@ -250,6 +252,7 @@ def dask_backend(client: Any, lost: Callable[[tuple[Any, ...], BaseException], A
     """
     from joblib._dask import DaskDistributedBackend  # noqa: PLC0415 - sweeps on a cluster only
 
+    # joblib has no types; where dask is not installed, there is nothing to ignore.
     class Backend(_Mended, DaskDistributedBackend):  # type: ignore[misc, unused-ignore]
         """joblib's, mended."""
 
